@@ -1,1 +1,1 @@
-"""What a published release says: reading it, estimates with intervals, replicates, checks. No private row is read."""
+"""Tools for readers of a published release: estimates with intervals, replicates and checks. No private row is read."""

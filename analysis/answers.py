@@ -1,6 +1,7 @@
-"""Answers with intervals: what was measured by itself, else what follows from the model and how far that may be off.
+"""Estimates with intervals for questions about a release.
 
-See docs/proofs/estimates.md.
+If the release measured the columns of a question together, the answer is computed from the noisy counts. Otherwise, it
+is computed from the model, and the interval also accounts for the error of the model. See docs/proofs/estimates.md.
 """
 
 from __future__ import annotations
@@ -48,7 +49,11 @@ OF_NUMBERS = ("mean", "quantile", "difference", "ratio", "correlation", *KINDS) 
 
 
 def bin_number_notes(schema: Schema, statistic: str, of: Of, by: Sequence[str]) -> list[str]:
-    """A sentence for each column that the answer reads as the numbers of its bins, because it was released so."""
+    """Return a note for each column that the answer reads as bin numbers.
+
+    A column with `release: index` was released as the numbers of its bins, so the answer is not in the unit of the
+    column.
+    """
     asked = [of] if isinstance(of, str) and statistic in OF_NUMBERS else []
     asked += [*by] if statistic in (*KINDS, "correlation") else []
     columns = [schema[name] for name in dict.fromkeys(asked) if name in schema.names]
@@ -63,15 +68,25 @@ def bin_number_notes(schema: Schema, statistic: str, of: Of, by: Sequence[str]) 
 
 @dataclass(frozen=True, eq=False)
 class Answered:
-    """Answers to a question.
+    """The answers to a question.
 
-    Attributes:
-        asked: the question.
-        numbers: estimate, ends, standard error and its parts of each (`ANSWER`), shape (n, 6).
-        basis: of each, shape (n,).
-        limits: measured numbers, and their intervals' ends where no range cuts them off, shape (n, 3); else NaN.
-        errors: of the model's answers, if there are any.
-        tested: whether a measurement tells what two columns have to do with each other, so that a p-value is of it.
+    Attributes
+    ----------
+    asked : Question
+        The question.
+    numbers : ndarray of shape (n, 6)
+        The columns of `ANSWER`: the estimate, the ends of its interval, the standard error and the two parts of the
+        standard error.
+    basis : ndarray of str, shape (n,)
+        The basis of each answer: "measured", "implied" or "refused".
+    limits : ndarray of shape (n, 3)
+        For measured answers, the estimate and the ends of its interval before they are clipped to the possible range.
+        The values are NaN for all other answers.
+    errors : ModelErrors or None
+        The errors of the answers that are implied by the model. None if there are no such answers.
+    tested : bool
+        If False, the model answers a question about two columns that were never measured together, so no p-value is
+        given.
     """
 
     asked: Question
@@ -83,12 +98,12 @@ class Answered:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """A row for each answer, with its labels."""
+        """A data frame with one row per answer, including its labels."""
         return self.asked.labels.assign(**dict(zip(ANSWER, self.numbers.T, strict=True)), basis=self.basis)
 
     @property
     def ends(self) -> Floats:
-        """The least and the greatest that each number can be, shape (n, 2)."""
+        """The smallest and the largest possible value of each answer, shape (n, 2)."""
         if self.asked.bottom is None:
             return np.tile([0.0, np.inf], (len(self.basis), 1))
         return np.array([span(*parts) for parts in zip(self.asked.top, self.asked.bottom, strict=True)])
@@ -96,7 +111,7 @@ class Answered:
 
 @dataclass(eq=False)
 class Answers(Grounds):
-    """What a release answers."""
+    """An object that answers questions about a release."""
 
     @enough_memory("this question", "ask for fewer groups, values or columns")
     def estimate(
@@ -111,14 +126,18 @@ class Answers(Grounds):
         q: float = 0.5,
         weighted: bool | None = None,
     ) -> pd.DataFrame:
-        """See `equistrata.analysis.release.Release.estimate`."""
+        """Estimate a statistic. See `equistrata.analysis.release.Release.estimate`."""
         found = self._estimate(statistic, of, by, where, level, population, design_effect, q, self.people(weighted))
         if population or self.evidence.strata.schema.survey_weight is not None:
             found.insert(list(found).index("basis"), COUNTED, PEOPLE if self.people(weighted) else ROWS)
         return found
 
     def people(self, weighted: bool | None) -> bool:
-        """Whether answers are about people: as is asked, or wherever there is a survey weight. Raises InputError."""
+        """Return True if the answers are about people rather than rows.
+
+        If `weighted` is None, the answers are about people if the release has a survey weight. Raises InputError if
+        `weighted` is True and there is no survey weight.
+        """
         has = self.evidence.strata.schema.survey_weight is not None
         if weighted and not has:
             raise InputError("the release has no survey weight, so it counts rows of the file; leave out 'weighted'")
@@ -160,7 +179,7 @@ class Answers(Grounds):
             found = self.answer(inner, of, by, where, level, population, design_effect, weighted)
             headings = [*map(heading, by)]
             groups = len(found.asked.labels[headings].drop_duplicates()) if by else 1
-            first = np.arange(len(found.basis)) // groups * groups  # values one after the other, groups within
+            first = np.arange(len(found.basis)) // groups * groups  # rows are ordered by value, then by group
             shared, ratio = self._shared(found, first, sampled), statistic == "ratio"
             return contrasts(found.frame, headings, level, ratio, found.ends, shared, found.tested)
         if statistic == "quantile":
@@ -182,33 +201,43 @@ class Answers(Grounds):
         design_effect: float | None = None,
         weighted: bool | None = None,
     ) -> Answered:
-        """A count, proportion or mean of each group: see `estimate`."""
+        """Estimate a count, proportion or mean of each group. See `estimate` for the parameters."""
         confidence(level)
         asked = question(self.evidence.strata.schema, statistic, of, by, where, not self.counts.apart)
         asked = self._about(asked, self.people(weighted))
         return self._answered(asked, level, self._sampled(population, design_effect))
 
     def _about(self, asked: Question, people: bool) -> Question:
-        """The question about people, or as it is about rows."""
+        """Convert a question about rows into a question about people, if `people` is True."""
         if not people:
             return asked
         weight = survey_weight(self, asked.columns, asked.merged)
         return about_people(self.evidence.strata.schema, asked, weight, self.controls)
 
     def design_effect(self, given: float | None) -> float:
-        """The one that is given, or else the most rows of a unit: its rows may be alike."""
+        """Return the given design effect, or the default if it is None.
+
+        The default is the maximum number of rows of a unit, because the rows of a unit may be similar. Raises
+        InputError if the design effect is less than 1.
+        """
         found = float(self.evidence.strata.schema.unit.at_most) if given is None else given
         if number("design_effect", found) < 1:
             raise InputError(f"design_effect is {found}; give 1 or more")
         return found
 
     def _sampled(self, population: bool, design_effect: float | None) -> float:
-        """Times the variance of a random sample of rows: units are sampled, and held out, as a whole."""
+        """Return the factor that multiplies the variance of simple random sampling.
+
+        The factor allows for the fact that units are sampled, and held out, as a whole.
+        """
         effect = self.design_effect(design_effect)
         return effect if population else self.evidence.held_out * float(self.evidence.strata.schema.unit.at_most)
 
     def _answered(self, asked: Question, level: float, sampled: float) -> Answered:
-        """What was measured, else what the model says. Raises InputError if none can be answered."""
+        """Answer from the measurements if possible, and from the model otherwise.
+
+        Raises InputError if none of the answers can be given.
+        """
         found = measured_limits(self, asked, level, sampled)
         numbers, limits, unknown, errors = found[:, :6], found[:, 6:], np.isnan(found[:, 0]), None
         basis = np.where(unknown, IMPLIED, MEASURED)
@@ -230,10 +259,10 @@ class Answers(Grounds):
         return Answered(asked, numbers, basis, limits, errors, tested)
 
     def _shared(self, found: Answered, first: npt.NDArray[np.intp], sampled: float) -> Floats:
-        """The correlation of each estimate's error with that of another one, shape (n,); 0 between bases.
+        """Return the correlation of each estimate's error with the error of a reference estimate, shape (n,).
 
-        Args:
-            first: the other's place, for each.
+        `first` is the index of the reference estimate for each estimate. The correlation is 0 if the two have a
+        different basis.
         """
         value, alike = found.numbers[:, 0], found.basis == found.basis[first]
         counted = np.where(found.basis == MEASURED, value, np.nan)
@@ -243,7 +272,7 @@ class Answers(Grounds):
         return np.clip(np.where(alike, shared, 0.0), -1.0, 1.0)
 
     def _never_together(self, asked: Question) -> Columns:
-        """The first three or more of the columns that no measurement holds together, as few as that are; or none."""
+        """Return the first smallest set of three or more columns that no measurement contains, or an empty tuple."""
         schema, columns = self.evidence.strata.schema, asked.asked
         several = chain.from_iterable(combinations(columns, size) for size in range(3, len(columns) + 1))
         every = self.evidence.published

@@ -1,4 +1,7 @@
-"""What a name in a question is read from: a column, or what a column lies within, as the state of a PUMA.
+"""Axes of a question: the columns that a name refers to.
+
+A name is either the name of a column or the name of an outer column that contains it. For example, each PUMA is nested
+in a state.
 
 >>> places = {"within": "ST", "values": {36: [100, 200], 50: [100]}}
 >>> schema = Schema.from_dict({"columns": {"PUMA": places, "ESR": {"values": [0, 1]}}})
@@ -28,22 +31,32 @@ from equistrata.errors import InputError
 from equistrata.synth.measurements import Columns, Measurement, Merging
 
 BY_UNIT = ":"  # SINCE:year
-Merged = tuple[tuple[str, tuple[int, ...]], ...]  # columns that are read in groups of codes, and the group of each code
+Merged = tuple[tuple[str, tuple[int, ...]], ...]  # grouped columns, and the group of each of their codes
 
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """What a name in a question is read from.
+    """The column, or groups of its codes, that a name in a question refers to.
 
-    Attributes:
-        name: as the question has it.
-        column: of the schema.
-        groups: of each of its codes, that of the outer column's value; None where the name is the column's own.
-        keys: what each code, or group, is called in an answer.
-        known: what names each code, or group: a value or a label.
-        own: the column, where the name is its own: ranges of its numbers, or periods of its dates, are values, too.
-        apart: whether groups are of their own, as periods of the calendar (`equistrata.data.columns.calendar`) of
-            SINCE:year, or a derived column's, and not of what the column lies within.
+    Attributes
+    ----------
+    name : str
+        The name that is used in the question.
+    column : str
+        The column of the schema that is read.
+    groups : tuple of int or None
+        For each code of the column, the index of the outer column's value. None if the name is the name of the column
+        itself.
+    keys : sequence
+        The value that an answer shows for each code or group.
+    known : CodeNames
+        The values and labels that can be used to select each code or group.
+    own : Column or None
+        The column itself, if the name is its own name. In this case, ranges of numbers and periods of dates can be
+        selected as well.
+    apart : bool
+        If True, the groups are not the values of an outer column. They are periods of the calendar, as in SINCE:year
+        (see `equistrata.data.columns.calendar`), or the values of a derived column.
     """
 
     name: str
@@ -56,7 +69,10 @@ class Axis:
 
     @classmethod
     def of(cls, schema: Schema, name: str) -> Axis:
-        """Of a column, of one that another lies within, or of dates by a unit. Raises InputError for any other name."""
+        """Return the axis of a column, of an outer column, of a derived column, or of dates by a unit of time.
+
+        Raises InputError for any other name.
+        """
         if name in schema.names:
             column = schema[name]
             return cls(name, name, None, named(column), _known(column), column)
@@ -83,12 +99,15 @@ class Axis:
         return len(self.keys)
 
     def codes_of(self, values: Any) -> list[int]:
-        """The codes, or groups, of values or of their words. Raises InputError on one that there is not."""
+        """Return the codes, or groups, of the given values or labels.
+
+        Raises InputError if a value does not exist.
+        """
         return _found(self.known, values, self.name, self.keys, self.own)
 
 
 def has_asked(schema: Schema, names: Iterable[str], values: Mapping[str, Any]) -> bool:
-    """Whether a schema has what a question names, and the values that it asks for, by column.
+    """Return True if the schema has the given names and, for each column in `values`, the given values.
 
     >>> schema = Schema.from_dict({"columns": {"ESR": {"values": [0, 1]}}})
     >>> has_asked(schema, ["ESR"], {"ESR": 1}), has_asked(schema, ["SEX"], {}), has_asked(schema, [], {"ESR": 2})
@@ -105,7 +124,10 @@ def has_asked(schema: Schema, names: Iterable[str], values: Mapping[str, Any]) -
 
 
 def asked_names(schema: Schema, columns: Columns, merged: Merged) -> Columns:
-    """Columns as a question names them that reads some in groups of codes: by what they lie within."""
+    """Return the names of columns as they were used in the question.
+
+    A column that the question reads in groups is replaced by the name of its outer column.
+    """
     groups = dict(merged)
     return tuple(
         schema[name].within[schema[name].levels.index(groups[name])] if name in groups else name for name in columns
@@ -113,9 +135,9 @@ def asked_names(schema: Schema, columns: Columns, merged: Merged) -> Columns:
 
 
 def column_by_unit(schema: Schema, name: str) -> tuple[Column, Every] | None:
-    """The column of dates and the unit that a name such as SINCE:year means; None if it means none.
+    """Return the column of dates and the unit for a name such as SINCE:year, or None for other names.
 
-    Raises InputError where it has another unit.
+    Raises InputError if the unit is unknown.
     """
     column, colon, unit = name.rpartition(BY_UNIT)
     if not colon or name in schema.names or column not in schema.names or not schema[column].layout:
@@ -129,24 +151,28 @@ def column_by_unit(schema: Schema, name: str) -> tuple[Column, Every] | None:
 
 
 def outer_names(schema: Schema) -> list[str]:
-    """The columns that others lie within."""
+    """Return the names of all outer columns in which other columns are nested."""
     return list(dict.fromkeys(name for column in schema.columns for name in column.within))
 
 
 def named(column: Column) -> Sequence[Value]:
-    """What each code is called in an answer: its released value, or the words of a bin."""
+    """Return the name that an answer shows for each code: the released value, or the words of a bin."""
     return [column.words(key) for key in column.keys] if column.numeric else column.keys
 
 
 def codes_of(column: Column, values: Any) -> list[int]:
-    """The codes of released values or of their labels. Raises InputError on one that the column does not have."""
+    """Return the codes of the given released values or labels.
+
+    Raises InputError if the column does not have one of the values.
+    """
     return _found(_known(column), values, column.name, named(column), column)
 
 
 def _known(column: Column) -> CodeNames:
-    """What names its codes; ranges of numbers and periods of dates are read by `_several`.
+    """Return the values and labels of a column's codes, except for ranges and periods, which `_several` reads.
 
-    A bin's index is a value where it is released: of ages from 18 on, 40 is no fortieth bin.
+    The index of a bin is only accepted as a value if indices are released. Otherwise, it could be mistaken for a
+    number. For example, if ages start at 18, then 40 is not bin number 40.
     """
     if not column.numeric:
         return CodeNames.of(column)
@@ -174,7 +200,7 @@ def _found(known: CodeNames, values: Any, name: str, keys: Sequence[Value], own:
 
 
 def _several(column: Column | None, value: Any) -> list[int]:
-    """The bins that make up a period of dates, or a range of numbers; none where the value is neither."""
+    """Return the bins in a period of dates or a range of numbers, or an empty list if the value is neither."""
     if column is None or isinstance(value, bool):
         return []
     if is_period(column, value):
@@ -197,13 +223,16 @@ def _several(column: Column | None, value: Any) -> list[int]:
 
 
 def _has_ranges(column: Column) -> bool:
-    """Whether it releases numbers, of which ranges can be asked."""
+    """Return True if the column releases numbers, so that ranges of numbers can be selected."""
     return column.numeric and not column.layout and column.release != "index"
 
 
 def holds(measurement: Measurement, columns: Columns, schema: Schema, merged: Merged = ()) -> bool:
-    """Whether it has these columns together: those of `merged` with their groups at least, and another that lies within
-    some column with all of its codes. A PUMA's state is no PUMA."""
+    """Return True if a measurement contains the given columns together.
+
+    A column in `merged` must be measured at least as finely as its groups. Any other nested column must be measured
+    with all of its codes. For example, counts by state are not sufficient for a question about PUMAs.
+    """
     if not measurement.involved.issuperset(columns):
         return False
     found, wanted = dict(zip(measurement.columns, measurement.groups, strict=True)), dict(merged)
@@ -211,14 +240,14 @@ def holds(measurement: Measurement, columns: Columns, schema: Schema, merged: Me
 
 
 def _finer(groups: Merging, wanted: Merging) -> bool:
-    """Whether groups of codes tell apart what others do; None tells all codes apart."""
+    """Return True if the first groups refine the second ones. None means that each code is its own group."""
     if groups is None or wanted is None:
         return groups is None
     return len(set(zip(groups, wanted, strict=True))) == len(set(groups))
 
 
 def nests(measurement: Measurement, merged: Merged) -> bool:
-    """Whether its groups of codes and these are of the same levels: those of one unions of the other's."""
+    """Return True if, for each column in `merged`, one of the two groupings refines the other one."""
     found = dict(zip(measurement.columns, measurement.groups, strict=True))
     own = [(found.get(name), groups) for name, groups in merged]
     return all(_finer(one, other) or _finer(other, one) for one, other in own)

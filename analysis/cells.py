@@ -1,8 +1,9 @@
-"""The companion of a release's rows: each cell of its measured marginals, with an interval, and whether it is noise.
+"""Intervals for each cell of the measured marginals, and whether the cell is noise.
 
-A cell is marked as noise where its interval includes 0 or is wider than the estimate: the rows may have people there or
-not, and nothing should be said of them. Estimates are those of generalised least squares, by no model
-(docs/proofs/estimates.md). Post-processing, no cost.
+This table accompanies the rows of a release. A cell is marked as noise if its interval includes 0 or is wider than the
+estimate. In this case, the private table may or may not have rows in the cell, so nothing should be concluded about it.
+The estimates are generalised least squares estimates, which do not depend on a model (docs/proofs/estimates.md). They
+are computed by post-processing, so they cost no privacy.
 """
 
 from __future__ import annotations
@@ -42,24 +43,31 @@ from equistrata.synth.measurements import (
 )
 from equistrata.synth.models.coarsening import Coarsening
 
-CELLS = "cells.csv"  # its name in a release
-MOST_CELLS = 600  # of a table
-MOST_WORK = 2e9  # cells cubed, of all tables together: some ten seconds
-CHANCE = 0.05  # that any pair of independent columns is called a relation
-LEAST_KEPT = 0.5  # of a measured relation, that released rows have if they keep it
+CELLS = "cells.csv"  # the name of the file in a release
+MOST_CELLS = 600  # the maximum number of cells of a table
+MOST_WORK = 2e9  # the maximum sum of cubed numbers of cells over all tables, which takes about ten seconds
+CHANCE = 0.05  # the probability that at least one pair of independent columns is considered related
+LEAST_KEPT = 0.5  # the share of a measured relation that the released rows must have to preserve it
 _RAKINGS = 50
 
 
 @dataclass(eq=False)
 class Solved:
-    """Counts over columns and their variances, by least squares of all that was measured; each table is solved once.
+    """Least squares estimates of counts with their variances. Each table is solved only once.
 
-    Of a table only these are kept: a covariance of all pairs of cells is large.
+    Only the counts and variances of a table are stored, because the covariance matrix of all its cells is large.
 
-    Attributes:
-        strata: the columns that define strata.
-        apart: whether strata were measured one by one. Then a table by strata holds all that was measured, and sums
-            over them are known better than by what is left of measurements of all rows.
+    Attributes
+    ----------
+    schema : Schema
+        The schema of the measurements.
+    measurements : sequence of Measurement
+        The measurements that are combined.
+    strata : tuple of str
+        The columns that define the strata.
+    apart : bool
+        If True, the strata were measured separately. In this case, a table by strata uses all measurements, and sums
+        over the strata are more accurate than a table without the strata.
     """
 
     schema: Schema
@@ -70,7 +78,7 @@ class Solved:
 
     @classmethod
     def of(cls, evidence: Evidence) -> Solved:
-        """Nothing is solved yet."""
+        """Create an object in which no table is solved yet."""
         apart = any(measurement.where for measurement in evidence.all)
         return cls(evidence.strata.schema, evidence.all, evidence.strata.columns, apart)
 
@@ -78,10 +86,20 @@ class Solved:
         return prod(self.schema[name].size for name in columns)
 
     def counts(self, columns: Columns, by: Columns) -> tuple[Floats, Floats] | None:
-        """Shape (cells,) each; a variance of NOT_MEASURED where it was not. None if nothing of them was measured.
+        """Return the estimated counts and their variances, each of shape (cells,).
 
-        Args:
-            by: the columns of the table that is solved, of which `columns` are some.
+        Parameters
+        ----------
+        columns : tuple of str
+            The columns of the counts.
+        by : tuple of str
+            The columns of the table that is solved. They must include `columns`.
+
+        Returns
+        -------
+        tuple of ndarray or None
+            The counts and their variances. The variance of a cell is NOT_MEASURED if the cell was not measured. None if
+            the table has too many cells or was not measured.
         """
         if (columns, by) not in self._known:
             table = LeastSquares.of(self.schema, self.measurements, by)
@@ -104,18 +122,29 @@ def noisy_cells(
     level: float = 0.95,
     solved: Solved | None = None,
 ) -> pd.DataFrame:
-    """A row for each cell of the one-way and two-way marginals that were measured, and of each column within strata.
+    """Estimate each cell of the measured one-way and two-way marginals, and of each column within the strata.
 
-    Two columns that were measured in strata alone are shown within strata.
+    If two columns were only measured within the strata, then the cells are those of the marginal by strata. The
+    smallest marginals come first. Marginals with more than MOST_CELLS cells are left out, and so are the marginals that
+    would exceed MOST_WORK. If the strata were measured separately, the other marginals are sums over the strata, as far
+    as these limits allow.
 
-    Columns: `columns`, those of the marginal; each column of the schema, with the released value (a bin by its words),
-    empty where the marginal lacks it; `estimate`, `lower`, `upper`: a count of rows with its interval; `noise`.
-    Small marginals first; those of more than MOST_CELLS cells, and what takes more than MOST_WORK, are left out. Where
-    strata were measured one by one, others are sums over them, as far as these limits allow.
+    Parameters
+    ----------
+    evidence : Evidence
+        The measurements of a release.
+    level : float
+        The level of the intervals, in (0, 1).
+    solved : Solved, optional
+        Tables of the same evidence that were solved before.
 
-    Args:
-        level: of the intervals, in (0, 1).
-        solved: of the same evidence, with what was solved before.
+    Returns
+    -------
+    DataFrame
+        One row per cell. `columns` contains the columns of the marginal. There is one column for each column of the
+        schema with the released value, or with the words of a bin. It is empty if the marginal does not include the
+        column. `estimate`, `lower` and `upper` are a count of rows and its interval. `noise` is True if the cell is
+        noise.
     """
     confidence(level)
     names, frames, solved = evidence.names, [], solved or Solved.of(evidence)
@@ -124,7 +153,7 @@ def noisy_cells(
             found = _best(solved, columns, by)
             if found is not None:
                 frames.append(_cells(evidence, columns, *found, level))
-    frames = [frame for frame in frames if len(frame)]  # none where units count, and none of their sizes was measured
+    frames = [frame for frame in frames if len(frame)]  # empty if units count and their sizes were not measured
     table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
     return table.reindex(
         columns=["columns", *(heading(name, IN_CELLS) for name in names), "estimate", "lower", "upper", "noise"]
@@ -132,7 +161,7 @@ def noisy_cells(
 
 
 def _with_strata(solved: Solved, marginals: Sequence[Columns]) -> Iterator[tuple[Columns, Columns]]:
-    """Each marginal with the columns of the table that it is read from: its own, or those of the strata besides."""
+    """Yield each marginal with the columns of the table from which it is computed, which may include the strata."""
     cells = {columns: solved.cells(columns) for columns in marginals}
     work = sum(each**3 for each in cells.values())
     for columns in marginals:
@@ -145,7 +174,7 @@ def _with_strata(solved: Solved, marginals: Sequence[Columns]) -> Iterator[tuple
 
 
 def _best(solved: Solved, columns: Columns, by: Columns) -> tuple[Floats, Floats] | None:
-    """As `Solved.counts` by the wider table, and without it where that does not have a cell."""
+    """Return the counts of the wider table, with missing cells filled in from the narrower table."""
     wide = solved.counts(columns, by)
     if wide is not None and (wide[1] < NOT_MEASURED).all():
         return wide
@@ -158,7 +187,7 @@ def _best(solved: Solved, columns: Columns, by: Columns) -> tuple[Floats, Floats
 
 
 def _marginals(evidence: Evidence) -> Iterator[Columns]:
-    """Small ones first; each once."""
+    """Yield the columns of each marginal once, in increasing order of the number of cells."""
     schema, by = evidence.strata.schema, evidence.strata.columns
     wholes = [set(m.columns) for m in evidence.all if not m.where]
     parts = [m.involved for m in evidence.all if m.where]
@@ -200,18 +229,30 @@ def _cells(evidence: Evidence, columns: Columns, counts: Floats, variance: Float
 
 
 def _sampling(evidence: Evidence, counts: Floats) -> Floats:
-    """The variance of counts that comes from rows that were held out, whole units of them together."""
+    """Return the variance of counts due to rows that were held out, because whole units are held out together."""
     return np.asarray(evidence.held_out * evidence.strata.schema.unit.at_most * np.maximum(counts, 0.0))
 
 
 def relation_errors(evidence: Evidence, solved: Solved | None = None) -> list[dict[str, Any]]:
-    """Each pair of columns that was measured together, and the noise in it: the expected total variation distance of
-    its measured shares from the real ones, ½ Σ √(2/π) σ of a cell over the rows, at most 1. Rows that were held out are
-    part of it.
+    """Compute the expected error of each pair of columns that was measured together.
 
-    Columns with fine bins count by the groups in which the pair was measured, unless strata were measured one by one.
-    Each has `columns` and `error`, over all rows; None where that was not measured, and for tables of more than
-    MOST_CELLS cells or more than MOST_WORK together.
+    The error is the expected total variation distance between the measured shares and the real ones. It is computed as
+    ½ Σ √(2/π) σ over all cells, divided by the number of rows, and is at most 1. It includes the error due to rows that
+    were held out. For columns with fine bins, the error refers to the groups in which the pair was measured, unless the
+    strata were measured separately.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        The measurements of a release.
+    solved : Solved, optional
+        Tables of the same evidence that were solved before.
+
+    Returns
+    -------
+    list of dict
+        One dictionary per pair, with `columns` and the `error` over all rows. The error is None if the pair was not
+        measured over all rows or if its table is too large (MOST_CELLS and MOST_WORK).
     """
     work, found, solved = 0.0, [], solved or Solved.of(evidence)
     for pair in _measured_together(evidence.names, evidence.all):
@@ -229,7 +270,7 @@ def relation_errors(evidence: Evidence, solved: Solved | None = None) -> list[di
         if whole is not None:
             counts, variance = whole
             rows = max(float(counts.sum()), 1.0)
-            others = 1 - np.clip(counts / rows, 0.0, 1.0)  # of a share: what is held out takes from the whole as well
+            others = 1 - np.clip(counts / rows, 0.0, 1.0)  # held-out rows also reduce the total
             error = _distance(variance + _sampling(evidence, counts) * others, rows)
         found.append({"columns": list(pair), "error": error})
     return found
@@ -240,18 +281,28 @@ def _measured_together(names: Columns, measurements: Sequence[Measurement]) -> l
 
 
 def kept_relations(evidence: Evidence, rows: CodedTable) -> list[Columns]:
-    """The pairs of columns that depend on each other, as far as was measured, and do so in the released rows.
+    """Return the pairs of columns with a measured relation that is preserved in the released rows.
 
-    A pair is kept if its measured counts are farther from independence than noise and sampling make them, at a level
-    of CHANCE for all pairs together (`Interaction`), and the rows have LEAST_KEPT of that or more.
+    A pair is related if its measured counts are farther from independence than noise and sampling can explain. The
+    level of this test is CHANCE for all pairs together (see `Interaction`). The relation is preserved if its size in
+    the released rows is at least LEAST_KEPT of the measured size.
 
-    Args:
-        rows: the released ones.
+    Parameters
+    ----------
+    evidence : Evidence
+        The measurements of a release.
+    rows : CodedTable
+        The released rows.
+
+    Returns
+    -------
+    list of tuple of str
+        The pairs of columns.
     """
     unit, kept = evidence.strata.schema.unit, []
     alike = (
         1.0 if evidence.strata.schema.weighed else float(unit.at_most)
-    )  # units are sampled, and count as one or more
+    )  # units are sampled, and each of them has one or more rows
     pairs = _measured_together(evidence.names, evidence.published)
     for pair in pairs:
         measured = _pair_counts(evidence, pair)
@@ -261,14 +312,16 @@ def kept_relations(evidence: Evidence, rows: CodedTable) -> list[Columns]:
         seen = Interaction.of(counts, measured.cell_sigma**2, alike)
         if seen.p_value < CHANCE / len(pairs) and len(rows):
             made = measured.merged(rows.marginal(pair)).astype(float) * (max(counts.sum(), 0.0) / len(rows))
-            margins = [np.maximum(counts.sum(axis, keepdims=True), 0.0) for axis in (1, 0)]  # weights may be others
+            margins = [np.maximum(counts.sum(axis, keepdims=True), 0.0) for axis in (1, 0)]  # weights may differ
             kept += [pair] * (seen.share_in(with_sums(made, margins, _RAKINGS)) >= LEAST_KEPT)
     return kept
 
 
 def _pair_counts(evidence: Evidence, pair: Columns) -> Measurement | None:
-    """A pair's least noisy measurement, its cells' noise independent; None if it is of some strata alone, or of others
-    in other groups of codes."""
+    """Return the least noisy measurement of a pair of columns, with independent noise in its cells.
+
+    Returns None if only some of the strata were measured, or if the strata were measured in different groups of codes.
+    """
     found: dict[Where, Measurement] = {}
     for each in evidence.published:
         if not isinstance(each, Summed) and each.involved.issuperset(pair):
@@ -292,7 +345,7 @@ def _pair_counts(evidence: Evidence, pair: Columns) -> Measurement | None:
 
 
 def _turned(measurement: Measurement, pair: Columns) -> Measurement:
-    """With its axes in this order."""
+    """Return the measurement with its axes in the order of `pair`."""
     order = [measurement.columns.index(name) for name in pair if name in measurement.columns]
     columns = tuple(measurement.columns[axis] for axis in order)
     groups = tuple(measurement.groups[axis] for axis in order)
@@ -300,7 +353,7 @@ def _turned(measurement: Measurement, pair: Columns) -> Measurement:
 
 
 def _in_groups(solved: Solved, pair: Columns) -> Solved:
-    """The same; of a pair with fine bins, in the groups in which it was measured."""
+    """Return `solved`, or for a pair with fine bins, a version in the groups in which the pair was measured."""
     schema, published = solved.schema, solved.measurements
     fine = [name for name in pair if schema[name].fine]
     if not fine or any(measurement.where for measurement in published):
@@ -313,5 +366,5 @@ def _in_groups(solved: Solved, pair: Columns) -> Solved:
 
 
 def _distance(variance: Floats, rows: float) -> float:
-    """The expected total variation distance of shares of so many rows, of counts with these variances; in [0, 1]."""
+    """Return the expected total variation distance of shares, in [0, 1], from the variances of their counts."""
     return min(NOISE_L1 / 2 * float(np.sqrt(np.maximum(variance, 0.0)).sum()) / max(rows, 1.0), 1.0)

@@ -1,8 +1,9 @@
-"""What changed between two releases of the same columns, with intervals.
+"""Changes of statistics between two releases with the same columns, with intervals.
 
-Their noise is drawn apart, so a change's interval is that of a difference of two independent estimates
-(`equistrata.analysis.derived`). What models of both leave out alike is in both intervals: of a change they are too wide
-then. See docs/proofs/estimates.md. Post-processing, no cost.
+The noise of the two releases is independent, so the interval of a change is that of a difference of two independent
+estimates (see `equistrata.analysis.derived`). If both models leave out the same relation, then this error is included
+in both intervals, and the interval of the change is too wide. See docs/proofs/estimates.md. All results are
+post-processing, so they cost no privacy.
 """
 
 from __future__ import annotations
@@ -28,7 +29,17 @@ FORMER, LATER = "former", "later"
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One of two releases: its manifest's SHA-256, its schema, and what it answers."""
+    """One of the two releases.
+
+    Attributes
+    ----------
+    manifest : str
+        The SHA-256 of the manifest.
+    schema : Schema
+        The schema of the release.
+    answers : Answers
+        The answers of the release.
+    """
 
     manifest: str
     schema: Schema
@@ -50,7 +61,7 @@ def changes(
     q: float = 0.5,
     weighted: bool | None = None,
 ) -> pd.DataFrame:
-    """See `equistrata.analysis.release.Release.compare`."""
+    """Estimate the change of a statistic. See `equistrata.analysis.release.Release.compare`."""
     one_of("statistic", statistic, STATISTICS)
     if former.manifest == later.manifest:
         raise InputError(
@@ -88,7 +99,7 @@ def changes(
 
 
 def check_alike(former: Schema, later: Schema, name: str) -> None:
-    """Raise InputError unless a column means the same in both releases."""
+    """Raise InputError unless a column has the same values in both releases."""
     known = [
         list(Axis.of(schema, name).keys)
         for schema in (former, later)

@@ -1,10 +1,14 @@
-"""Differences and ratios between groups, and quantiles: from intervals of proportions and means.
+"""Differences and ratios between groups, and quantiles, computed from intervals of proportions and means.
 
-Two estimates that do not depend on each other have a difference with the ends d − √((r₁ − l₁)² + (u₂ − r₂)²) and
-d + √((u₁ − r₁)² + (r₂ − l₂)²): as good as the intervals [l, u] that it is made of, symmetric or not. Where their errors
-have a correlation, twice that times the product of both parts is taken off under the root.
+The difference of two independent estimates r₁ and r₂ with intervals [l, u] has the ends d − √((r₁ − l₁)² + (u₂ − r₂)²)
+and d + √((u₁ − r₁)² + (r₂ − l₂)²). This interval is as accurate as the intervals that it is computed from, and these do
+not need to be symmetric. If the errors have a correlation, then twice the correlation times the product of the two
+parts is subtracted under the root.
 
-Sources: Zou and Donner (2008), Statistics in Medicine 27, 1693 (MOVER); Woodruff (1952), JASA 47, 635 (quantiles).
+References
+----------
+.. [1] Zou and Donner (2008), Statistics in Medicine 27, 1693 (MOVER).
+.. [2] Woodruff (1952), JASA 47, 635 (quantiles).
 
 >>> import pandas as pd
 >>> groups = pd.DataFrame({"SEX": [1, 2], "estimate": [0.6, 0.5], "lower": [0.55, 0.46], "upper": [0.64, 0.55],
@@ -30,12 +34,12 @@ from equistrata.errors import InputError
 
 MEASURED, IMPLIED, REFUSED = "measured", "implied", "refused"
 NUMBERS = ["estimate", "lower", "upper", "standard_error"]
-PARTS = ["privacy_error", "sampling_error"]  # of the standard error: the root of the sum of their squares
+PARTS = ["privacy_error", "sampling_error"]  # the standard error is the square root of the sum of their squares
 ANSWER = [*NUMBERS, *PARTS]
 _ENDS = ["_least", "_most"]
 _REACH = ["_value", "_lower", "_upper"]
 _INNER = [*_ENDS, "_shared", *_REACH]
-_BASES = [MEASURED, IMPLIED, REFUSED]  # the weakest counts
+_BASES = [MEASURED, IMPLIED, REFUSED]  # from the strongest to the weakest
 
 
 def contrasts(
@@ -48,21 +52,38 @@ def contrasts(
     tested: bool = True,
     reach: Floats | None = None,
 ) -> pd.DataFrame:
-    """Each group against the first one: differences with p-values, or ratios of numbers that are not negative.
+    """Compare each group with the first one, by differences with p-values or by ratios.
 
-    An interval that ends where numbers end (a share's at 0 or 1) says nothing of chance there: the real number may be
-    there as often as not. Such an end is added to the other one's instead of its square to the other's, unless it is
-    known where the interval would end without (`reach`).
+    If an interval ends at the limit of the possible values, such as 0 or 1 for a share, then this end does not describe
+    the random error, because the real number may often be at the limit. The lengths of the two arms are then added.
+    Otherwise, the root of the sum of their squares is used. This rule is not needed if the ends of the interval before
+    clipping are known (`reach`).
 
-    Args:
-        groups: an estimate by group, and perhaps by value: columns of labels, ANSWER and `basis`.
-        by: the columns that define groups.
-        ends: the least and the greatest that each number can be, shape (n, 2); none if they have no ends.
-        shared: the correlation of each number's error with that of the first group's, shape (n,); none if not known.
-        tested: whether differences have p-values; NaN otherwise.
-        reach: each number and its interval's ends where nothing cuts them off, shape (n, 3); NaN where only the
-            interval is known. The root of squares is then of these, which is right wherever numbers end, and a
-            difference is nowhere beyond the ends of both intervals.
+    Parameters
+    ----------
+    groups : DataFrame
+        One estimate per group, and optionally per value, with the labels, the columns of `ANSWER` and `basis`.
+    by : sequence of str
+        The columns that define the groups.
+    level : float
+        The level of the intervals, in (0, 1).
+    ratio : bool
+        If True, return ratios. The estimates must then be nonnegative.
+    ends : ndarray of shape (n, 2), optional
+        The smallest and the largest possible value of each estimate. If None, the values are not limited.
+    shared : ndarray of shape (n,), optional
+        The correlation of each estimate's error with the error of the first group's estimate. If None, it is 0.
+    tested : bool
+        If False, the p-values of differences are NaN.
+    reach : ndarray of shape (n, 3), optional
+        Each estimate and the ends of its interval before clipping, or NaN if only the clipped interval is known. If
+        given, these ends are combined by the root of squares, which is valid for any limit. The interval of a
+        difference then never exceeds the range that the two intervals allow.
+
+    Returns
+    -------
+    DataFrame
+        One row per group except the first, with the label of the first group in `against`.
     """
     limits = np.broadcast_to([[-np.inf, np.inf]] if ends is None else ends, (len(groups), 2))
     free = np.broadcast_to([[np.nan] * 3] if reach is None else reach, (len(groups), 3))
@@ -84,7 +105,7 @@ def _against_first(part: pd.DataFrame, by: Sequence[str], level: float, ratio: b
     shared = rest["_shared"].to_numpy(dtype=float)
     at_least, at_most = (lower <= rest["_least"].to_numpy()), (upper >= rest["_most"].to_numpy())
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        if ratio:  # on the scale of logarithms; of a number that may be 0 nothing bounds it
+        if ratio:  # on the logarithmic scale, where a number that may be 0 has no lower bound
             value, lower, upper = (np.log(np.maximum(each, 0.0)) for each in (value, lower, upper))
             start = np.log(np.maximum(start, 0.0)).tolist()
         apart = value - start[0]
@@ -94,7 +115,7 @@ def _against_first(part: pd.DataFrame, by: Sequence[str], level: float, ratio: b
         up = np.nan_to_num(apart + up, nan=np.inf, posinf=np.inf)
     z = float(scipy.special.ndtri((1 + level) / 2))
     if not ratio:
-        away, below, above = apart, apart - down, up - apart  # of the p-value
+        away, below, above = apart, apart - down, up - apart  # used for the p-value
         free = _free(first, rest, shared)
         known = np.isfinite(free).all(1)
         away, below, above = np.where(known, free.T, [away, below, above])
@@ -103,7 +124,7 @@ def _against_first(part: pd.DataFrame, by: Sequence[str], level: float, ratio: b
         up = np.where(known, np.maximum(np.minimum(away + above, box[1]), apart), up)
     rest["against"] = first[by[0]] if len(by) == 1 else ", ".join(str(first[name]) for name in by)
     if ratio:
-        apart, down, up = np.exp(apart), np.exp(down), np.exp(up)  # 0 and infinity included
+        apart, down, up = np.exp(apart), np.exp(down), np.exp(up)  # 0 and infinity are valid here
     rest["estimate"], rest["lower"], rest["upper"], rest["standard_error"] = apart, down, up, (up - down) / (2 * z)
     rest[PARTS[0]], rest[PARTS[1]] = parts_of(rest["standard_error"].to_numpy(), *parts)
     weakest = [max(str(basis), str(first["basis"]), key=_BASES.index) for basis in rest["basis"]]
@@ -119,11 +140,21 @@ def _against_first(part: pd.DataFrame, by: Sequence[str], level: float, ratio: b
 
 
 def parts_of(error: Any, privacy: Any, sampling: Any) -> tuple[Any, Any]:
-    """A standard error in two parts, of which it is the root of the sum of squares; numbers or arrays.
+    """Split a standard error into two parts, such that it is the square root of the sum of their squares.
 
-    Args:
-        privacy: the variance by noise and the model's misfit.
-        sampling: that by the sampling of rows.
+    Parameters
+    ----------
+    error : float or ndarray
+        The standard error.
+    privacy : float or ndarray
+        The variance due to noise and the misfit of the model.
+    sampling : float or ndarray
+        The variance due to the sampling of rows.
+
+    Returns
+    -------
+    tuple
+        The privacy part and the sampling part of the standard error.
     """
     share = np.asarray(sampling / np.maximum(privacy + sampling, 1e-300))
     share = np.clip(np.nan_to_num(share, nan=0.0), 0.0, 1.0)
@@ -133,8 +164,10 @@ def parts_of(error: Any, privacy: Any, sampling: Any) -> tuple[Any, Any]:
 
 
 def _parts(first: pd.Series, rest: pd.DataFrame, ratio: bool) -> tuple[Floats, Floats]:
-    """The variances of a difference, or of a ratio's logarithm, by privacy and by sampling: samples of two groups are
-    independent, and their other errors have the rest of what is shared."""
+    """Return the privacy and sampling variances of a difference, or of the logarithm of a ratio.
+
+    The samples of two groups are independent, so only the privacy errors are correlated.
+    """
     scale, own = (
         (np.ones(len(rest)), 1.0) if not ratio else (rest["estimate"].to_numpy(float), float(first["estimate"]))
     )
@@ -148,7 +181,7 @@ def _parts(first: pd.Series, rest: pd.DataFrame, ratio: bool) -> tuple[Floats, F
 
 
 def _free(first: pd.Series, rest: pd.DataFrame, shared: Floats) -> Floats:
-    """A difference, and how far below and above it may be, where nothing cuts numbers off; shape (n, 3)."""
+    """Return differences and the lengths of their lower and upper arms before clipping, shape (n, 3)."""
     value, lower, upper = (rest[name].to_numpy(dtype=float) for name in _REACH)
     start, least, most = (float(first[name]) for name in _REACH)
     never = np.zeros(len(value), dtype=bool)
@@ -157,17 +190,37 @@ def _free(first: pd.Series, rest: pd.DataFrame, shared: Floats) -> Floats:
 
 
 def _joined(one: Floats, other: float, ended: npt.NDArray[np.bool_], shared: Floats) -> Floats:
-    """How far a difference may be off by two parts with this correlation of errors; their sum where one has ended."""
+    """Combine one arm of each of two estimates, given the correlation of their errors.
+
+    If one of the two intervals ends at the limit of the possible values, the arms are added.
+    """
     squared = one**2 + other**2 - 2 * shared * one * other
     return np.asarray(np.where(ended, one + other, np.sqrt(np.maximum(squared, 0.0))))
 
 
 def quantiles(shares: pd.DataFrame, by: Sequence[str], of: str, ends: Floats, q: float, level: float) -> pd.DataFrame:
-    """The q-quantile of each group, where a share's interval crosses q.
+    """Estimate the q-quantile of each group from the points where the intervals of cumulative shares cross q.
 
-    Args:
-        shares: the share of rows up to each bin: the groups' columns, `of` (the bin's place), ANSWER and `basis`.
-        ends: the least and the greatest value of each bin, shape (bins, 2).
+    Parameters
+    ----------
+    shares : DataFrame
+        The share of rows up to each bin. It has the columns of the groups, the place of the bin in `of`, the columns of
+        `ANSWER` and `basis`.
+    by : sequence of str
+        The columns that define the groups.
+    of : str
+        The column of `shares` with the place of each bin.
+    ends : ndarray of shape (bins, 2)
+        The smallest and the largest value of each bin.
+    q : float
+        The order of the quantile, in (0, 1).
+    level : float
+        The level of the intervals, in (0, 1).
+
+    Returns
+    -------
+    DataFrame
+        One row per group.
     """
     rows = []
     z = float(scipy.special.ndtri((1 + level) / 2))

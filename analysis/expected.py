@@ -1,14 +1,16 @@
-"""How far a release is expected to be off, by group and column, from published numbers alone. Post-processing, no cost.
+"""Expected error of a release by group and column, computed from published numbers alone.
 
-A share p of a group's n rows has variance p(1 − p)(1/n + τ²) about that of all rows: its rows are a sample, and groups
-differ by more than that (`equistrata.analysis.uncertainty.groups`). What was measured within the group has noise of
-variance v. The posterior variance of the real share is their product over their sum, in closed form; on a page, where
-noise, shrinkage and the fit alone (replicates) move the share by more, that counts. The expected total variation
-follows as for Gaussian errors.
+All results are post-processing, so they cost no privacy. In a group with n rows, the prior variance of a share p around
+the share of all rows is p(1 − p)(1/n + τ²). The first term is due to sampling, and the second term is due to
+differences between groups (see `equistrata.analysis.uncertainty.groups`). The measurements within the group have noise
+of variance v. The posterior variance of the real share is the product of these two variances divided by their sum. If
+replicates are used, as in the report, their mean squared error is used instead if it is larger. The expected total
+variation distance is computed for Gaussian errors.
 
-Of a table of which a part h was held out, n rows were measured, a sample of its n/(1 − h). So a measured share has h
-p(1 − p)/n besides its noise about the table's, and the table's own has p(1 − p)((1 − h)/n + τ²); with units of up to k
-rows, which are held out together and may be alike, k times h.
+If a part h of the table was held out, then the n measured rows are a sample of the n/(1 − h) rows of the table. The
+variance of a measured share around the share of the table is h p(1 − p)/n in addition to the noise, and the prior
+variance is p(1 − p)((1 − h)/n + τ²). If units have up to k rows, h p(1 − p)/n is multiplied by k, because the rows of a
+unit are held out together and may be similar.
 """
 
 from __future__ import annotations
@@ -44,37 +46,53 @@ from equistrata.stats.laws import NOISE_L1, upper_end
 from equistrata.stats.scales import WORST_DISTANCE, Scale
 from equistrata.synth.measurements import Merging
 
-WITHIN = 0.003  # τ² of where a stratum's rows are in a group of codes (docs/experiments/estimates.md)
-_LEAST_LEFT = 1e-6  # of a variance, once shares add up
-_LEVEL = 0.95  # of the intervals of groups' sizes
-_SEEN = 2.0  # standard deviations of its noise: what a group's size must be for the group to count
+WITHIN = 0.003  # τ² for the position of a stratum's rows within a group of codes (docs/experiments/estimates.md)
+_LEAST_LEFT = 1e-6  # the smallest factor for a variance of shares that add up to one
+_LEVEL = 0.95  # the level of the intervals of group sizes
+_SEEN = 2.0  # a group only counts if its size is at least this many standard deviations of the noise
 
 
 def expected_distances(answers: Answers, replicated: bool = True) -> pd.DataFrame:
-    """A row for each group of the strata (one of all rows without any) and each other column but the survey weight.
+    """Compute the expected error of each column in each group.
 
-    Columns: those that define strata, by released values; `rows`, as estimated, and their interval at 95 %,
-    `rows_lower` and `rows_upper`; `column`; `distance`, how far the released distribution is expected to be from the
-    real one, in [0, 1], as
-    `equistrata.eval.scores.distances.parity_distance` has it: of names total variation, of numbers and ordinal codes
-    how far they are moved; `total_variation`, that distance of every column's shares.
+    Parameters
+    ----------
+    answers : Answers
+        The answers of a release.
+    replicated : bool
+        If True, the variation between replicates is included. If False, no model is fitted again.
 
-    Args:
-        replicated: whether what replicates move by counts too; without, no model is fitted anew for it.
+    Returns
+    -------
+    DataFrame
+        One row for each group of the strata and each other column except the survey weight. If there are no strata, the
+        only group is all rows. The columns that define the strata contain released values. `rows` is the estimated
+        number of rows, with a 95 % interval in `rows_lower` and `rows_upper`. `distance` is the expected distance
+        between the released distribution of `column` and the real one, in [0, 1], as defined in
+        `equistrata.eval.scores.distances.parity_distance`. This is the total variation distance for nominal columns,
+        and a transport distance for numbers and ordinal codes. `total_variation` is the total variation distance for
+        every column.
     """
     return Expected.of(answers.evidence, answers if replicated else None).frame
 
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """How far a column's shares are expected to be off in k groups of rows.
+    """The expected error of the shares of a column in k groups of rows.
 
-    Attributes:
-        column: of c codes.
-        groups: of codes, m of them, in which it was measured (`measured_groups`); None where it is by its m = c codes.
-        error: the mean square error of each share, shape (k, m).
-        fine: the shares of the codes, where they are in groups, shape (k, c).
-        inside: where rows are within groups of codes: see `Scale.expected_within`; shape (k, m).
+    Attributes
+    ----------
+    column : Column
+        The column, which has c codes.
+    groups : tuple of int or None
+        The m groups of codes in which the column was measured (see `measured_groups`). None if it was measured by its
+        codes, so that m = c.
+    error : ndarray of shape (k, m)
+        The mean squared error of each share.
+    fine : ndarray of shape (k, c) or None
+        The shares of the codes, if the column was measured in groups.
+    inside : ndarray of shape (k, m)
+        The uncertainty of the position of rows within groups of codes. See `Scale.expected_within`.
     """
 
     column: Column
@@ -85,12 +103,12 @@ class Errors:
 
     @property
     def variation(self) -> Floats:
-        """Expected total variation distance of what was measured, shape (k,)."""
+        """The expected total variation distance of the measured shares, shape (k,)."""
         return _variation(self.error)
 
     @property
     def distance(self) -> Floats:
-        """Expected distance as parity of distributions has it, shape (k,)."""
+        """The expected distance as defined for the parity of distributions, shape (k,)."""
         scale = Scale.of(self.column)
         if scale is None or self.groups is None or self.fine is None:
             return _distance(self.column, self.groups, self.error)
@@ -99,21 +117,32 @@ class Errors:
         return scale.expected_within(error, self.groups, self.fine, self.inside[:, order])
 
     def over_all(self, weights: Floats) -> float:
-        """The same of all rows, by the groups' shares of them; where rows are within groups of codes is known there."""
+        """Return the expected distance over all rows, given the weight of each group.
+
+        The position of rows within groups of codes is assumed to be known over all rows.
+        """
         return float(_distance(self.column, self.groups, weights**2 @ self.error))
 
 
 @dataclass(frozen=True, eq=False)
 class Expected:
-    """How far the released shares of columns are expected to be off.
+    """The expected errors of the released shares of all columns.
 
-    Attributes:
-        evidence: what was published.
-        names: the d columns that do not define strata, without the survey weight (unless it is the only one).
-        sizes: the rows of the k groups, at least 1, shape (k,).
-        errors: of each column.
-        chances: that a group has MIN_SHARE of the rows, so that it counts in parity distance, shape (k,).
-        counted: as `errors`, if it does.
+    Attributes
+    ----------
+    evidence : Evidence
+        The published measurements.
+    names : tuple of str
+        The d columns that do not define strata. The survey weight is only included if there is no other column.
+    sizes : ndarray of shape (k,)
+        The number of rows in each group, which is at least 1.
+    errors : sequence of Errors
+        The expected errors of each column.
+    chances : ndarray of shape (k,)
+        The probability that a group has a share of at least MIN_SHARE of the rows. Only these groups are included in
+        the parity distance.
+    counted : sequence of Errors
+        The expected errors of each column, given that the group has at least this share.
     """
 
     evidence: Evidence
@@ -125,7 +154,7 @@ class Expected:
 
     @classmethod
     def of(cls, evidence: Evidence, answers: Answers | None = None) -> Expected:
-        """From the evidence, and from the replicates of `answers` if they are given."""
+        """Compute the expected errors from the evidence and, if `answers` is given, from its replicates."""
         strata, sizes = evidence.strata, np.maximum(group_sizes(evidence), 1.0)
         inverse = counted_sizes(evidence)[1]
         chances, inverse_counted = counted_sizes(evidence, MIN_SHARE * max(float(sizes.sum()), 1.0))
@@ -138,7 +167,7 @@ class Expected:
         for found in columns:
             moved = 0.0 if answers is None else _moved(answers, found)
             shares = found.shares
-            if answers is None:  # replicates say how far a share may be from 0
+            if answers is None:  # without replicates, a share of 0 would have no error
                 least = least_shares(evidence, found.column)
                 shares = np.clip(shares, least, 1 - least)
             noise, held_out = found.noise / sizes[:, None] ** 2, evidence.held_out
@@ -148,7 +177,7 @@ class Expected:
                 part = np.minimum(held_out * strata.schema.unit.at_most * of_rows, 1.0)[:, None]
                 before, sampled = shares * (1 - shares) * own, shares * (1 - shares) * part
                 after = noise + sampled
-                heard = before / np.maximum(before + after, 1e-300)  # the weight of what was measured
+                heard = before / np.maximum(before + after, 1e-300)  # the weight of the measurements
                 error = np.maximum(heard * after, moved + heard**2 * sampled)
                 inside = _within(found.shares, sizes, of_rows)
                 kept.append(Errors(strata.schema[found.column], groups, error, found.fine, inside))
@@ -156,20 +185,21 @@ class Expected:
 
     @property
     def variations(self) -> Floats:
-        """Expected total variation distances, shape (k, d)."""
+        """The expected total variation distances, shape (k, d)."""
         return np.stack([each.variation for each in self.errors], axis=1)
 
     @property
     def distances(self) -> Floats:
-        """Expected distances as parity of distributions has them, shape (k, d)."""
+        """The expected distances as defined for the parity of distributions, shape (k, d)."""
         return np.stack([each.distance for each in self.errors], axis=1)
 
     @property
     def parity_distance(self) -> float:
-        """The expected `equistrata.eval.scores.distances.parity_distance`: of each group as far as it may count in it.
+        """The expected value of `equistrata.eval.scores.distances.parity_distance`.
 
-        Of the k-th part for all rows, errors of groups are taken to be independent. A group of which no row is released
-        has distance 1, as in the score.
+        Each group is weighted by the probability that it is included. The distance over all rows is divided by the
+        number of groups, and it assumes that the errors of groups are independent. As in the score, the distance of a
+        group is 1 if none of its rows are released.
         """
         by_group, weights = np.stack([each.distance for each in self.counted], 1).mean(1), self.sizes / self.sizes.sum()
         if not self.evidence.strata.columns:
@@ -180,28 +210,36 @@ class Expected:
 
     @property
     def groups(self) -> float:
-        """How many groups are expected to count in parity distance."""
+        """The expected number of groups that are included in the parity distance."""
         return float(self.chances.sum())
 
     @property
     def released(self) -> npt.NDArray[np.bool_]:
-        """Which groups have rows among as many as the table has, shape (k,)."""
+        """A mask of the groups that have released rows, shape (k,).
+
+        The number of released rows is assumed to be equal to the number of rows in the table.
+        """
         model = self.evidence.model
         rows = model.weights.allocate(round(model.total))
         return np.array([rows[key] > 0 for key in self.evidence.strata.keys])
 
     @cached_property
     def covered(self) -> npt.NDArray[np.bool_]:
-        """Which groups are known to be large enough to count, shape (k,): MIN_SHARE of the rows, and _SEEN of noise."""
+        """True for each group that is large enough to be included, shape (k,).
+
+        A group must have at least MIN_SHARE of the rows, and at least _SEEN standard deviations of the noise in its
+        size.
+        """
         sizes, sigmas = group_sizes(self.evidence), size_deviations(self.evidence)
         least = MIN_SHARE * max(float(sizes.sum()), 1.0)
         return np.asarray(sizes >= (least if sigmas is None else np.maximum(least, _SEEN * sigmas)))
 
     @cached_property
     def limits(self) -> Floats:
-        """The interval of each group's rows in the table, shape (k, 2); from 0 without an end where none was measured.
+        """The interval of the number of rows in each group, shape (k, 2).
 
-        As `Answers.estimate` has it for a count.
+        It is computed as in `Answers.estimate` for a count. If the size of a group was not measured, the interval is
+        from 0 to infinity.
         """
         counts, variance = measured_sizes(self.evidence, self.evidence.strata)
         held_out, alike = self.evidence.held_out, self.evidence.strata.schema.unit.at_most
@@ -213,7 +251,7 @@ class Expected:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """See `expected_distances`."""
+        """The data frame that is returned by `expected_distances`."""
         strata, rows = self.evidence.strata, self.sizes / (1 - self.evidence.held_out)
         variations, distances = self.variations, self.distances
         lines = [
@@ -226,12 +264,24 @@ class Expected:
 
 
 def served(evidence: Evidence) -> dict[str, Any]:
-    """How groups are expected to be served, for a card: `parity_distance`, over how many groups (`counted`), and each.
+    """Summarise the expected errors of groups for the card of a release.
 
-    In closed form, without replicates. Groups have their `label`, `words`, `rows`, as estimated, and the ends of their
-    interval at 95 % (`lower`, `upper`; None without an end), whether they are `covered`, and their `distance`: how far
-    the released distributions are expected to be from the real ones, a mean over columns. `scored` tells them
-    from cards with distances other than those of the scores.
+    The errors are computed in closed form, without replicates.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        The measurements of a release.
+
+    Returns
+    -------
+    dict
+        `parity_distance` is the expected parity distance, and `counted` is the expected number of groups that it
+        includes. `covered` is the number of groups that are known to be large enough. `groups` contains for each group
+        its `label`, its `words`, the estimated number of `rows`, the ends of the 95 % interval (`lower` and `upper`, or
+        None if the interval has no end), whether the group is `covered`, and its `distance`. `distance` is the mean
+        over columns of the expected distance between the released distributions and the real ones. `scored` is True,
+        which distinguishes the card from earlier cards with other distances.
     """
     expected = Expected.of(evidence)
     strata, kept = evidence.strata, 1 - evidence.held_out
@@ -274,9 +324,10 @@ def _distance(column: Column, groups: Merging, error: Floats) -> Floats:
 
 
 def _within(shares: Floats, sizes: Floats, inverse: Floats) -> Floats:
-    """How far rows of k strata may be elsewhere in each of m groups of codes than all rows (`bases.grouped`).
+    """Return the variance of the position of rows within groups of codes, relative to all rows, shape (k, m).
 
-    A part f of all rows in a group is nearer to these: of the strata's own spread, 2(1 − f)² is left. Shape (k, m).
+    If a stratum has a part f of all rows in a group, its distribution is closer to that of all rows. Therefore, only
+    2(1 − f)² of the variance between strata remains.
     """
     rows = shares * sizes[:, None]
     rest = 1 - rows / np.maximum(rows.sum(0), 1e-300)
@@ -285,7 +336,10 @@ def _within(shares: Floats, sizes: Floats, inverse: Floats) -> Floats:
 
 
 def _independent(error: Floats, present: int) -> Floats:
-    """Errors of shares as they were if they did not add up to zero: of two codes, each had twice the variance."""
+    """Convert errors of shares, which add up to zero, into independent errors.
+
+    For example, the variance of each share is doubled if there are two codes with the same variance.
+    """
     kept = error[..., :present]
     whole = np.maximum(kept.sum(-1, keepdims=True), 1e-300)
     left = np.maximum(1 - ((kept / whole) ** 2).sum(-1, keepdims=True), _LEAST_LEFT)
@@ -293,6 +347,6 @@ def _independent(error: Floats, present: int) -> Floats:
 
 
 def _moved(answers: Answers, found: GroupShares) -> Floats:
-    """The mean square of what noise, shrinkage and the fit move the shares by."""
+    """Return the mean squared change of the shares across replicates, due to noise, shrinkage and the fit."""
     others = (group_shares(answers.evidence, model, found.column, counted=False) for model, _ in answers.replicated())
     return np.asarray(np.mean([(other.shares - found.shares) ** 2 for other in others], axis=0))

@@ -1,8 +1,9 @@
-"""Rows of a release for statistical packages: Stata (.dta) and SPSS (.sav), with the code book's words as labels.
+"""Export of a release's rows to Stata (.dta) and SPSS (.sav) files, with the words of the code book as labels.
 
-Post-processing of published rows, no cost. Numbers stay numbers and dates dates. Values that are whole numbers keep
-them, with their words as labels; others are numbered from 1. The codes of a column of numbers or dates, as -9 for
-refused, get a labelled column of its own, NAME_code, in the same way; it is 0 beside a number.
+The export is post-processing of published rows, so it costs no privacy. Numbers remain numbers, and dates remain dates.
+Categorical values that are whole numbers are kept, and their words become labels. Other values are numbered from 1.
+Columns of numbers or dates may have codes, such as -9 for refused. These codes are written in the same way to a
+labelled column NAME_code, which is 0 if the cell is a number or a date.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from equistrata.errors import InputError
 Measure = Literal["nominal", "ordinal", "scale"]
 
 FORMATS = {".dta": "Stata", ".sav": "SPSS"}
-MOST_NAME, MOST_LABEL = 32, 80  # characters that Stata allows
-LARGEST = 2_147_483_620  # whole number that Stata has; larger ones are its missing values
-# Words of Stata and SPSS that name no variable, and those that pandas keeps from naming one in a file of Stata's.
+MOST_NAME, MOST_LABEL = 32, 80  # the maximum number of characters in Stata
+LARGEST = 2_147_483_620  # the largest whole number in Stata, which uses larger numbers for missing values
+# Reserved words of Stata and SPSS, and the names that pandas does not allow for the variables of a Stata file.
 _RESERVED = {
     "_all", "_b", "_coef", "_cons", "_n", "_pi", "_pred", "_rc", "_se", "_skip", "aggregate", "all", "and",
     "array", "boolean", "break", "by", "byte", "case", "catch", "class", "colvector", "complex", "const",
@@ -41,13 +42,18 @@ _RESERVED = {
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """Rows as numbers, with labels.
+    """The rows of a release as numbers with labels.
 
-    Attributes:
-        rows: integer, float or datetime columns, by names that a package takes.
-        columns: the label of each column.
-        values: of some columns, the words of each number.
-        measures: what the numbers of each column are.
+    Attributes
+    ----------
+    rows : DataFrame
+        Integer, float or datetime columns, with names that the statistical package accepts.
+    columns : mapping of str to str
+        The label of each column.
+    values : mapping
+        The words of each number, for the columns that have labelled values.
+    measures : mapping
+        The level of measurement of each column: "nominal", "ordinal" or "scale".
     """
 
     rows: pd.DataFrame
@@ -57,13 +63,26 @@ class Labelled:
 
     @property
     def dates(self) -> list[str]:
-        """The columns of dates."""
+        """The names of the columns that contain dates."""
         return [str(name) for name in self.rows.select_dtypes("datetime")]
 
 
 def export(release: Release, path: Path) -> None:
-    """Write the rows to a file that does not exist yet. Raises InputError for another ending than FORMATS has, if
-    pyreadstat, which writes SPSS files, is not installed, or if the file cannot be written; then nothing is left."""
+    """Write the rows of a release to a Stata or SPSS file.
+
+    Parameters
+    ----------
+    release : Release
+        The release.
+    path : Path
+        The file, which must not exist yet. Its ending must be in `FORMATS`.
+
+    Raises
+    ------
+    InputError
+        If the ending is unknown, if an SPSS file is requested and pyreadstat is not installed, or if the file cannot be
+        written. In this case, no partial file remains.
+    """
     if path.suffix.lower() not in FORMATS:
         known = ", ".join(f"{ending} ({name})" for ending, name in FORMATS.items())
         raise InputError(f"rows are exported to {known}, not to {path.name!r}; the folder has them as CSV or Parquet")
@@ -114,11 +133,11 @@ def _write_spss(found: Labelled, path: Path) -> None:
 
 
 class _ReadstatError(Exception):
-    """pyreadstat could not write a file; its own error is of a package that may not be there."""
+    """An error of pyreadstat. Its own class cannot be named here because the package is optional."""
 
 
 def labelled(release: Release) -> Labelled:
-    """The release's rows as numbers, with labels."""
+    """Convert the rows of a release to numbers with labels."""
     frame = release.rows(labels=False)
     rows, labels = dict[str, pd.Series](), dict[str, str]()
     values, measures = dict[str, Mapping[int, str]](), dict[str, Measure]()
@@ -155,7 +174,7 @@ def labelled(release: Release) -> Labelled:
 
 
 def _codes(cells: pd.Series, column: Column) -> pd.Series:
-    """Which of a column's codes each cell is, from 1; 0 for a number, a date or an absent cell."""
+    """Return the place of each cell's code, counted from 1, or 0 for numbers, dates and absent cells."""
     number = pd.to_numeric(cells, errors="coerce")
     found = pd.Series(0, index=cells.index)
     for place, (raw, _) in enumerate(column.codes, 1):
@@ -164,25 +183,32 @@ def _codes(cells: pd.Series, column: Column) -> pd.Series:
 
 
 def _numbered(keys: Sequence[Value], zero: bool = True) -> list[int]:
-    """The number of each value: itself if all are whole numbers that a package has, else its place from 1."""
+    """Return the number of each value.
+
+    The values are kept if all of them are whole numbers that the packages can store. Otherwise, they are numbered from
+    1.
+    """
     fit = [isinstance(key, int) and abs(key) <= LARGEST and (zero or key != 0) for key in keys]
     return [int(key) for key in keys] if all(fit) else list(range(1, len(keys) + 1))
 
 
 def _whole(numbers: pd.Series) -> pd.Series:
-    """Whole numbers, as integers where none is absent."""
+    """Convert whole numbers to integers if no number is absent."""
     plain: pd.Series = numbers.astype("float64") if numbers.isna().any() else numbers.astype("int32")
     return plain
 
 
 def _coded(cells: pd.Series, column: Column) -> tuple[pd.Series, dict[int, str]]:
-    """A categorical column as numbers, and their words."""
+    """Return a categorical column as numbers, and the words of these numbers."""
     numbers = dict(zip(column.keys, _numbered(column.keys), strict=True))
     return _whole(cells.map(numbers)), {numbers[key]: str(column.words(key)) for key in column.keys}
 
 
 def _name(name: str, taken: Mapping[str, Any]) -> str:
-    """A name that a package takes: letters, digits and underscores, up to 32, no two alike except for case."""
+    """Return a valid variable name.
+
+    The name has at most 32 letters, digits and underscores. It differs from all other names by more than the case.
+    """
     plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
     if not re.match(r"[A-Za-z]", plain) or plain.lower() in _RESERVED or re.fullmatch(r"str\d+", plain.lower()):
         plain = f"v_{plain}"

@@ -1,4 +1,7 @@
-"""How the columns of a release are called beside the numbers of an answer: a column may have the name of one of these.
+"""Names of a release's columns in the tables of an answer.
+
+A column of the release can have the same name as one of the columns of the answer, such as "estimate". In this case,
+its heading is marked.
 
 >>> heading("SEX"), heading("estimate"), heading("estimate (column)")
 ('SEX', 'estimate (column)', 'estimate (column) (column)')
@@ -15,22 +18,44 @@ IN_ANSWERS = frozenset({
     "privacy_error", "release", "sampling_error", "standard_error", "term", "upper",
 })  # fmt: skip
 IN_CELLS = frozenset({"columns", "estimate", "lower", "noise", "upper"})
-IN_MONTHS = frozenset({"month"})  # in a series, of courses too
+IN_MONTHS = frozenset({"month"})  # in the tables of a series
 IN_REVISED = IN_MONTHS | {"columns", "revised", "revised_error", "then", "then_error"}
 _MARK = " (column)"
 
 
 def heading(name: str, own: Set[str] = IN_ANSWERS) -> str:
-    """What a column of the release is called in a table with columns of its own: its name, marked if it is taken.
+    """Return the heading for a column of the release, which is marked if the table has its own column of this name.
 
-    Args:
-        own: the table's columns.
+    Parameters
+    ----------
+    name : str
+        The name of the column in the release.
+    own : set of str
+        The names of the table's own columns.
+
+    Returns
+    -------
+    str
+        The heading.
     """
     return name + _MARK if _plain(name) in own else name
 
 
 def column_of(heading: str, own: Set[str] = IN_ANSWERS | IN_MONTHS) -> str:
-    """The column of the release that a heading names: `heading` turned round."""
+    """Return the column of the release for a heading. This is the inverse of `heading`.
+
+    Parameters
+    ----------
+    heading : str
+        The heading.
+    own : set of str
+        The names of the table's own columns.
+
+    Returns
+    -------
+    str
+        The name of the column.
+    """
     return heading.removesuffix(_MARK) if _plain(heading) in own else heading
 
 

@@ -1,13 +1,15 @@
-"""The means over all rows that a release holds twice: bought for themselves (`means.json`), and by its counts; joined.
+"""Combination of the two estimates that a release can have of the mean of a column over all rows.
 
-Their noise was drawn apart, so they are joined by inverse variance. What sampling adds (of people from a population,
-or of the rows that were not held out) is the same in both, as both are of the same rows, and does not average out. Of
-a long tail a private mean knows more, since counts of its bins are noise; of a narrow column counts may. Means by
-strata are not joined: those by counts follow from a model there, which borrows from other strata, and the model's own
-error is no noise.
+One estimate was measured directly (`means.json`), and the other one is computed from the counts. Their noise is
+independent, so they are combined by inverse-variance weighting. The sampling error is the same in both estimates
+because they use the same rows, so it does not average out. This error exists for means of a population and for rows
+that were held out. The direct mean is more accurate for columns with a long tail, because the counts of the bins in the
+tail consist mostly of noise. Counts can be more accurate for narrow columns. Means by strata are not combined, because
+the means from counts are based on a model there. The model borrows from other strata, and its error is not noise.
 
-An interval that ends where a mean must lie says nothing of the error on that side: at a small ε it is the bounds on
-both sides, as if the error were small. Then the other side says it, or the mean has no part in the joined one.
+If an interval ends at the limit of the possible means, it gives no information about the error on this side. At a small
+ε, the interval can end at the bounds on both sides, which would look like a small error. Therefore, the error is
+computed from the other side. If there is none, the estimate is not used.
 
 >>> joined([(100.0, 3.0), (110.0, 4.0)])
 (103.6, 2.4)
@@ -31,20 +33,29 @@ from equistrata.data.schema import Column
 from equistrata.errors import InputError
 
 PRIVATE, COUNTED, NEITHER = "means.json", "counts", "neither"
-WEIGHED = "pub_strat_coinpress"  # its mean over all rows is of the strata by public weights
-_AT_END = 1e-6  # times the range: an interval ends there
-_LEVEL = 0.95  # of the intervals that say how far off counts may be
+WEIGHED = "pub_strat_coinpress"  # its mean over all rows weights the strata by public weights
+_AT_END = 1e-6  # an interval ends at a bound if the distance is at most this share of the range
+_LEVEL = 0.95  # the level of the intervals for means from counts
 
 
 @dataclass(frozen=True)
 class TwoMeans:
-    """Both means of a column over all rows, and the joined one; each with its standard error, infinite if unknown.
+    """Two estimates of the mean of a column over all rows, and the combined estimate.
 
-    Attributes:
-        estimate, standard_error: of the joined mean.
-        private, private_error: of that in `means.json`.
-        counted, counted_error: of that by counts.
-        bounds: the column's.
+    A standard error is infinite if it is unknown.
+
+    Attributes
+    ----------
+    column : str
+        The name of the column.
+    estimate, standard_error : float
+        The combined mean and its standard error.
+    private, private_error : float
+        The mean in `means.json` and its standard error.
+    counted, counted_error : float
+        The mean computed from counts and its standard error.
+    bounds : tuple of float
+        The bounds of the column.
     """
 
     column: str
@@ -58,13 +69,16 @@ class TwoMeans:
 
     @property
     def better(self) -> str:
-        """Which of the two has the smaller error: means.json or counts; neither if both may be anywhere."""
+        """The estimate with the smaller error: "means.json", "counts", or "neither" if both errors are unknown."""
         if not isfinite(min(self.private_error, self.counted_error)):
             return NEITHER
         return PRIVATE if self.private_error <= self.counted_error else COUNTED
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Of the joined mean, within the column's bounds: these where neither mean says anything."""
+        """Return an interval for the combined mean within the bounds of the column.
+
+        The interval is equal to the bounds if neither of the two estimates is usable.
+        """
         if not isfinite(self.standard_error):
             return self.bounds
         reach, (lower, upper) = self.standard_error * float(scipy.special.ndtri((1 + level) / 2)), self.bounds
@@ -72,12 +86,22 @@ class TwoMeans:
 
 
 def joined(estimates: Iterable[tuple[float, float]], shared: float = 0.0) -> tuple[float, float]:
-    """Estimates of one number with their standard errors, by inverse variance, and the standard error.
+    """Combine estimates of the same number by inverse-variance weighting.
 
-    Args:
-        estimates: value and standard error of each; those without a finite one have no part.
-        shared: the variance of an error that all have in common; the rest of their errors is independent.
+    Parameters
+    ----------
+    estimates : iterable of tuple of float
+        The value and the standard error of each estimate. Estimates without a finite standard error are ignored.
+    shared : float
+        The variance of an error that all estimates have in common. The remaining errors are independent.
 
+    Returns
+    -------
+    tuple of float
+        The combined estimate and its standard error.
+
+    Examples
+    --------
     >>> joined([(1.0, 1.0), (2.0, 1.0)]), joined([(1.0, 1.0), (2.0, 1.0)], shared=1.0)
     ((1.5, 0.707106781187), (1.5, 1.0))
     """
@@ -91,16 +115,22 @@ def joined(estimates: Iterable[tuple[float, float]], shared: float = 0.0) -> tup
 
 
 def two_means(answers: Answers, means: Mapping[str, Any]) -> list[TwoMeans]:
-    """The means over all rows of `means.json` that counts answer as well.
+    """Compute both means over all rows for the columns in `means.json` that counts can answer.
 
-    Those of columns in which absent cells count as numbers are left out, and those by public weights: the two are of
-    different people then.
+    Columns in which absent cells count as numbers are left out, and so are means that use public weights. In these
+    cases, the two means refer to different people. This is post-processing, so it costs no privacy.
 
-    Args:
-        answers: of the release.
-        means: `means.json`.
+    Parameters
+    ----------
+    answers : Answers
+        The answers of the release.
+    means : mapping
+        The content of `means.json`.
 
-    Cost: none.
+    Returns
+    -------
+    list of TwoMeans
+        One element per column.
     """
     found, schema = [], answers.evidence.strata.schema
     for name, estimates in means["outcomes"].items():
@@ -112,17 +142,17 @@ def two_means(answers: Answers, means: Mapping[str, Any]) -> list[TwoMeans]:
         counted, shared = _counted(answers, name, population), _sampling(answers, name, population)
         ends = schema[name].mean_bounds
         error = _error(own["value"], own["lower"], own["upper"], own["level"], ends)
-        if not population:  # its interval is of the rows that were measured
+        if not population:  # its interval is about the rows that were measured
             error = hypot(error, shared**0.5)
         private = own["value"], error
-        if own.get("sigma", {}).get("too_small"):  # it is off by more than its interval says
+        if own.get("sigma", {}).get("too_small"):  # its interval is too narrow
             private = own["value"], inf
         found.append(TwoMeans(name, *joined([private, counted], shared), *private, *counted, schema[name].bounds))
     return found
 
 
 def means_frame(means: Iterable[TwoMeans], level: float) -> pd.DataFrame:
-    """See `equistrata.analysis.release.Release.means`."""
+    """Return means as a data frame. See `equistrata.analysis.release.Release.means`."""
     lines = [
         (each.column, each.estimate, *each.interval(level), each.standard_error, each.private,
          each.private_error, each.counted, each.counted_error, each.better)
@@ -133,8 +163,10 @@ def means_frame(means: Iterable[TwoMeans], level: float) -> pd.DataFrame:
 
 
 def _same_people(column: Column) -> bool:
-    """Whether counts have a mean of the people who have a value, in its unit: absent cells are no numbers, nor are bins
-    numbered."""
+    """Return True if counts provide a mean of the same people in the same unit.
+
+    This is the case if absent cells are not numbers and the column was not released as the numbers of its bins.
+    """
     numbered = column.numeric and column.release == "index"
     return (
         has_numbers(column)
@@ -144,19 +176,19 @@ def _same_people(column: Column) -> bool:
 
 
 def _sampling(answers: Answers, name: str, population: bool) -> float:
-    """The variance that sampling gives a mean over all rows: of the people, or of the rows that were not held out."""
+    """Return the sampling variance of a mean over all rows, for the population or for the rows that were held out."""
     if not population and not answers.evidence.held_out:
         return 0.0
     apart, together = (
         answers.estimate("mean", name, population=each, weighted=False).iloc[0] for each in (False, True)
     )
-    people = together["standard_error"] ** 2 - apart["standard_error"] ** 2  # beyond what is held out
+    people = together["standard_error"] ** 2 - apart["standard_error"] ** 2  # beyond held-out rows
     part = 1.0 if population else answers.evidence.held_out
     return float(max(people, 0.0) * part / (1 - answers.evidence.held_out))
 
 
 def _counted(answers: Answers, name: str, population: bool) -> tuple[float, float]:
-    """The mean by counts and its standard error; infinite where no count says."""
+    """Return the mean computed from counts and its standard error, which is infinite if the mean was not measured."""
     try:
         found = answers.answer("mean", name, population=population, weighted=False)
     except InputError:
@@ -167,8 +199,9 @@ def _counted(answers: Answers, name: str, population: bool) -> tuple[float, floa
 
 
 def _error(value: float, lower: float, upper: float, level: float, ends: tuple[float, float]) -> float:
-    """A standard error by the longer arm of an interval, of those that do not reach where a mean must lie; infinite if
-    both do.
+    """Compute a standard error from the longer arm of an interval.
+
+    Arms that reach a limit of the possible means are ignored. The error is infinite if both arms reach a limit.
 
     >>> round(_error(40, 20, 99, 0.95, (0, 99)), 1), _error(40, 0, 99, 0.95, (0, 99))
     (10.2, inf)

@@ -1,10 +1,14 @@
-"""A release described for the world: for the public registry of deployments of differential privacy, and for catalogues
-of data sets (schema.org, MLCommons Croissant 1.0, W3C DCAT 3). Made of the folder alone, so nothing in it is private.
+"""Metadata of a release for the registry of differential privacy deployments and for data catalogues.
 
-What only the publisher knows, such as the intended use, is marked by `TO_FILL` in an entry, and left out of metadata.
+The supported formats are schema.org with MLCommons Croissant 1.0 and W3C DCAT 3. The metadata only use the files of the
+release, so they contain nothing private. Fields that only the publisher knows, such as the intended use, are marked by
+`TO_FILL` in a registry entry and left out of the catalogue metadata.
 
-Sources: opendp/deployments-registry-data, schemas/deployments-schema.yaml (November 2026); Croissant format 1.0; Data
-Catalog Vocabulary (DCAT) version 3, W3C Recommendation of 22 August 2024.
+References
+----------
+.. [1] opendp/deployments-registry-data, schemas/deployments-schema.yaml (November 2026).
+.. [2] MLCommons Croissant format, version 1.0.
+.. [3] Data Catalog Vocabulary (DCAT), version 3, W3C Recommendation of 22 August 2024.
 """
 
 from __future__ import annotations
@@ -24,7 +28,18 @@ _SECURITY = "The release is made by a batch that answers no queries, so timing i
 
 
 def registry_entry(release: Release) -> dict[str, Any]:
-    """The release as an entry of the registry, with all fields of tier 3 that its card knows."""
+    """Create the entry of a release in the registry, with all fields of tier 3 that are known from its card.
+
+    Parameters
+    ----------
+    release : Release
+        The release.
+
+    Returns
+    -------
+    dict
+        The entry. The text of a field that only the publisher knows is `TO_FILL`.
+    """
     card, guarantee = release.card, release.card["guarantee"]
     about, private = card.get("report") or {}, card.get("private", False)
     split = "; ".join(f"{name}: ρ = {part:.6g}" for name, part in guarantee["split_of_rho"].items())
@@ -106,7 +121,18 @@ def _ledger(card: Mapping[str, Any]) -> str:
 
 
 def croissant(release: Release) -> dict[str, Any]:
-    """The release as a schema.org data set in JSON-LD, with its files and columns as Croissant 1.0 has them."""
+    """Describe a release as a schema.org data set, with files and columns as defined by Croissant 1.0.
+
+    Parameters
+    ----------
+    release : Release
+        The release.
+
+    Returns
+    -------
+    dict
+        The metadata in JSON-LD.
+    """
     about, files = release.card.get("report") or {}, _files(release)
     first = files[0][0]
     found: dict[str, Any] = {
@@ -153,7 +179,18 @@ def croissant(release: Release) -> dict[str, Any]:
 
 
 def dcat(release: Release) -> dict[str, Any]:
-    """The release as a `dcat:Dataset` in JSON-LD, with a distribution for each file of rows."""
+    """Describe a release as a `dcat:Dataset` with one distribution for each file of rows.
+
+    Parameters
+    ----------
+    release : Release
+        The release.
+
+    Returns
+    -------
+    dict
+        The metadata in JSON-LD.
+    """
     card = release.card
     about = card.get("report") or {}
     found: dict[str, Any] = {
@@ -193,7 +230,7 @@ def _price(release: Release) -> str:
 
 
 def _files(release: Release) -> list[tuple[str, Mapping[str, Any], str]]:
-    """The files of rows, by name: name, what the manifest says, and media type."""
+    """Return the name, the entry in the manifest and the media type of each file of rows, sorted by name."""
     files = listed(release.folder, f"release {str(release.folder)!r}")
     return [
         (name, files[name], _MEDIA.get(f".{name.rpartition('.')[2]}", "application/octet-stream"))

@@ -1,4 +1,4 @@
-"""How many people rows stand for: by a survey weight, and by public totals with which weights agree."""
+"""Number of people that the rows stand for, given by a survey weight and by public control totals."""
 
 from __future__ import annotations
 
@@ -13,14 +13,20 @@ from equistrata.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class SurveyWeight:
-    """How many people the rows of a question stand for.
+    """The number of people that the rows of a question stand for.
 
-    Attributes:
-        column: the survey weight, which is one axis more.
-        groups: the group of each of its codes, in which a question reads it.
-        shares: P(code | group), shape (codes,).
-        numbers: the weight of each code, shape (codes,).
-        scale: weights are counted in this unit: 1, or the mean weight, so that a ratio's sums are in rows.
+    Attributes
+    ----------
+    column : str
+        The survey weight, which is an additional axis of the table.
+    groups : tuple of int
+        The group of each code of the survey weight. A question reads the weight in these groups.
+    shares : ndarray of shape (codes,)
+        The probability P(code | group) of each code.
+    numbers : ndarray of shape (codes,)
+        The weight of each code.
+    scale : float
+        The unit of the weights. It is 1 or the mean weight. With the mean weight, the sums of a ratio are in rows.
     """
 
     column: str
@@ -36,28 +42,38 @@ class SurveyWeight:
 
     @cached_property
     def spread(self) -> Floats:
-        """The mean of squared weights of each group over the mean weight: times what a row's sampling variance counts
-        more than its weight. Shape (groups,)."""
+        """The mean squared weight of each group divided by its mean weight, shape (groups,).
+
+        This is the ratio of a row's contribution to the sampling variance to its weight.
+        """
         squares = np.bincount(self.groups, self.shares * self.numbers**2) / self.scale**2
         return np.divide(squares, self.mean, out=np.zeros(len(squares)), where=self.mean > 0)
 
 
 @dataclass(frozen=True, eq=False)
 class PostStrata:
-    """Public totals of people, which weights are made to agree with (Holt and Smith, 1979).
+    """Public control totals of people, to which the weights are adjusted by post-stratification.
 
-    Attributes:
-        cells: of each cell of the question's table, that of the totals, shape (cells,).
-        totals: shape (n,).
+    Attributes
+    ----------
+    cells : ndarray of int, shape (cells,)
+        The cell of the totals for each cell of the question's table.
+    totals : ndarray of shape (n,)
+        The public totals.
+
+    References
+    ----------
+    .. [1] Holt and Smith (1979), Post Stratification.
     """
 
     cells: Indices
     totals: Floats
 
     def factors(self, people: Floats) -> Floats:
-        """What the weights of each cell are multiplied by where the cells have so many people, shape (cells,).
+        """Return the factor by which the weights in each cell are multiplied, shape (cells,).
 
-        Raises InputError where a cell of the totals has people and the table none.
+        `people` is the number of people in each cell before the adjustment. Raises InputError if a cell of the totals
+        has people but the table does not.
         """
         sums = np.bincount(self.cells, people, len(self.totals))
         if ((sums <= 0) & (self.totals > 0)).any():
@@ -69,8 +85,10 @@ class PostStrata:
         return np.asarray(found[self.cells])
 
     def means(self, functionals: Floats, weights: Floats) -> Floats:
-        """Of each cell of the totals the sum of functionals of the table, shape (n, cells), over that of weights, as
-        numbers of the table's cells."""
+        """Return the mean of functionals in each cell of the totals, as values for the cells of the table.
+
+        The mean is the sum of the functionals, of shape (n, cells), divided by the sum of the weights.
+        """
         sums = np.array([np.bincount(self.cells, each, len(self.totals)) for each in functionals])
         below = np.bincount(self.cells, weights, len(self.totals))
         return np.asarray((sums / np.where(below > 0, below, 1.0))[:, self.cells])

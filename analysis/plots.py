@@ -1,4 +1,4 @@
-"""Plots of a release, for notebooks: functions that draw on matplotlib's axes and return them. They cost no privacy."""
+"""Plots of a release for notebooks. Each function draws on matplotlib axes and returns them. Plots cost no privacy."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from equistrata.analysis.release import Release
 
-MOST_BARS = 40  # groups, or values of a column
+MOST_BARS = 40  # the maximum number of groups, or values of a column, that are shown
 
 
 def axes_or_new(axes: Axes | None, rows: int = 8) -> Axes:
-    """The axes given, or new ones, high enough for so many lines of text."""
+    """Return the given axes, or new axes with enough height for the given number of lines of text."""
     if axes is not None:
         return axes
     import matplotlib.pyplot as plt
@@ -28,9 +28,9 @@ def axes_or_new(axes: Axes | None, rows: int = 8) -> Axes:
 
 
 def plot_groups(release: Release, axes: Axes | None = None) -> Axes:
-    """Draw how far each group's released distributions are expected to be off, the worst served on top.
+    """Plot the expected error of each group's released distributions, with the largest error at the top.
 
-    Groups of which it is not known, since their rows may be noise, come first and have no bar.
+    Groups with an unknown error come first and have no bar. The error is unknown if the rows of a group may be noise.
     """
     expected, strata = Expected.of(release.answers.evidence, release.answers), release.strata
     names = [strata.words(key) if key else "all rows" for key in strata.keys]
@@ -55,7 +55,7 @@ def plot_groups(release: Release, axes: Axes | None = None) -> Axes:
 def plot_marginal(
     release: Release, column: str, by: str | Sequence[str] = (), axes: Axes | None = None, level: float = 0.95
 ) -> Axes:
-    """Draw the estimated shares of a column's values, with intervals, in all rows or by group."""
+    """Plot the estimated shares of a column's values with their intervals, for all rows or by group."""
     groups = [by] if isinstance(by, str) else list(by)
     found = release.estimate("proportion", column, by=groups, level=level)
     found = found[found["estimate"].notna()]
@@ -78,7 +78,7 @@ def plot_marginal(
 
 
 def plot_pair(release: Release, column: str, other: str, axes: Axes | None = None) -> Axes:
-    """Draw the estimated shares of a column's values within each value of another, as a heat map."""
+    """Plot the estimated shares of a column's values within each value of another column as a heat map."""
     found = release.estimate("proportion", column, by=other)
     found[column], found[other] = _words(release, found[column], column), _words(release, found[other], other)
     table = found.pivot_table(index=column, columns=other, values="estimate", sort=False, observed=True)
@@ -94,7 +94,7 @@ def plot_pair(release: Release, column: str, other: str, axes: Axes | None = Non
 
 
 def _labels(release: Release, found: pd.DataFrame, groups: Sequence[str]) -> pd.Series[Any]:
-    """What a row's group is called, in words."""
+    """Return the name of each row's group in words."""
     if not groups:
         return pd.Series("all rows", index=found.index)
     words = [_words(release, found[name], name) for name in groups]
@@ -102,6 +102,6 @@ def _labels(release: Release, found: pd.DataFrame, groups: Sequence[str]) -> pd.
 
 
 def _words(release: Release, values: pd.Series[Any], column: str) -> list[str]:
-    """The words of a column's released values."""
+    """Return the words of a column's released values."""
     declared = release.schema[column]
     return [declared.words(value) if value in declared.keys else str(value) for value in values]

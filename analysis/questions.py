@@ -1,4 +1,6 @@
-"""Statistics as ratios of sums of counts: which cells of which table count above, and which below.
+"""Statistics as ratios of sums of counts.
+
+A question lists the cells of a table that are counted in the numerator and in the denominator of each statistic.
 
 >>> from equistrata.data.schema import Schema
 >>> schema = Schema.load("acs_employment").select(["SEX", "DIS", "ESR"])
@@ -26,27 +28,40 @@ from equistrata.data.schema import Column, Schema
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Columns
 
-MOST_CELLS = 5_000_000  # of the table that a statistic is read from
-MOST_SUMS = 25_000_000  # answers times cells: 200 MB for each of a few arrays
+MOST_CELLS = 5_000_000  # the maximum size of the table from which a statistic is computed
+MOST_SUMS = 25_000_000  # the maximum number of answers times cells, which is 200 MB for each of a few arrays
 Of = str | Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Ratios of sums of the counts over `columns`.
+    """Ratios of sums of the counts over some columns.
 
-    Attributes:
-        columns: one axis of the table each, of its codes, or of groups of them (`merged`); cells are row-major.
-        labels: what each ratio is of, a row each: groups by their released values, and the value that is counted.
-        top: numerators, shape (n, cells).
-        bottom: denominators, as `top`; None where sums of counts are asked for.
-        squares: sums of squares of what `top` adds up, as `top`: the sampling variance follows from them.
-        assumed: standard deviation of what is assumed of values within bins, as a part of the answer's unit, shape
-            (n, cells) with the meaning of `top`; None where codes say all.
-        merged: columns of which only what they lie within counts, and the survey weight; and the group of each code.
-        weight: of the rows, where people are counted: then `top`, `bottom` and `squares` are times it.
-        strata: totals of people with which the weights agree.
-        added: columns that were not asked for: the survey weight, and those of the totals.
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns of the table, one per axis. The axis contains the codes of the column, or groups of them if the
+        column is in `merged`. The cells are in row-major order.
+    labels : DataFrame
+        One row per ratio. It contains the released values of the groups and the value that is counted.
+    top : ndarray of shape (n, cells)
+        The numerators.
+    bottom : ndarray of shape (n, cells) or None
+        The denominators. None if sums of counts are requested.
+    squares : ndarray of shape (n, cells)
+        The sums of the squares of the values that are added in `top`. The sampling variance is computed from them.
+    assumed : ndarray of shape (n, cells) or None
+        The standard deviation of the assumed values within bins, in the unit of the answer. It is used like `top`. None
+        if the codes determine the values.
+    merged : tuple
+        The columns that are read in groups of codes, and the group of each code. These are the survey weight and the
+        columns of which only an outer column is needed.
+    weight : SurveyWeight or None
+        The weight of the rows if people are counted. In this case, `top`, `bottom` and `squares` include it.
+    strata : PostStrata or None
+        The totals of people to which the weights are adjusted.
+    added : tuple of str
+        The columns that are not part of the question: the survey weight and the columns of the totals.
     """
 
     columns: Columns
@@ -62,31 +77,31 @@ class Question:
 
     @property
     def asked(self) -> Columns:
-        """The columns that were asked for."""
+        """The columns that are part of the question."""
         return tuple(name for name in self.columns if name not in self.added)
 
     @property
     def nested(self) -> Merged:
-        """Those of `merged` that were asked for."""
+        """The elements of `merged` that are part of the question."""
         return tuple(each for each in self.merged if each[0] in self.asked)
 
     def shape(self, schema: Schema) -> tuple[int, ...]:
-        """Of the table."""
+        """Return the shape of the table."""
         sizes = {name: max(groups) + 1 for name, groups in self.merged}
         return tuple(sizes.get(name, schema[name].size) for name in self.columns)
 
     def by_group(self, schema: Schema, numbers: Floats) -> Floats:
-        """Numbers of the groups of the survey weight, as numbers of the cells."""
+        """Expand values for the groups of the survey weight to values for the cells of the table."""
         assert self.weight is not None
         return np.asarray(widened(numbers[None], (self.weight.column,), self.columns, self.shape(schema))[0])
 
     def sampling_times(self, schema: Schema) -> Floats:
-        """What a row of each cell adds to a sampling variance, over what it adds to sums of squares; shape (cells,)."""
+        """Return the ratio of each row's sampling variance to its part in the sums of squares, shape (cells,)."""
         return np.ones(self.top.shape[1]) if self.weight is None else self.by_group(schema, self.weight.spread)
 
     @property
     def of_rows(self) -> bool:
-        """Whether rows are counted, or a part of them, and no numbers are added up."""
+        """True if the question counts rows and does not add up numbers."""
         return np.array_equal(self.squares, self.top)
 
 
@@ -98,17 +113,35 @@ def question(
     where: Mapping[str, Any] | None = None,
     merge: bool = True,
 ) -> Question:
-    """A count, proportion or mean, of each group. Raises InputError where the schema cannot answer it.
+    """Create the question for a count, proportion or mean of each group.
 
-    Columns are the schema's, and those that they lie within, as the state of a PUMA.
+    A name can be a column of the schema or an outer column, such as the state of a PUMA.
 
-    Args:
-        statistic: "count", "proportion" or "mean".
-        of: for a mean, a column of numbers. Else {column: value or values} for the rows with these values, or a column
-            for each of its values. None counts rows.
-        by: the columns that define groups.
-        where: {column: value or values}: only rows with these values.
-        merge: whether a column of which only what it lies within counts is read in groups.
+    Parameters
+    ----------
+    schema : Schema
+        The schema of the release.
+    statistic : str
+        "count", "proportion" or "mean".
+    of : str or mapping, optional
+        For a mean, the name of a column of numbers. Otherwise, either {column: value or values} to count the rows with
+        these values, or the name of a column to count each of its values. If None, all rows are counted.
+    by : sequence of str
+        The columns that define groups.
+    where : mapping, optional
+        The condition {column: value or values}. Only rows with these values are used.
+    merge : bool
+        If True, a column is read in groups of codes if only its outer column is needed.
+
+    Returns
+    -------
+    Question
+        The question.
+
+    Raises
+    ------
+    InputError
+        If the schema cannot answer the question.
     """
     check_words(of, by, where)
     where, names = dict(where or {}), ([] if of is None else [of] if isinstance(of, str) else list(of))
@@ -131,7 +164,7 @@ def question(
             "them in 'where' or as {column: value}, or name fewer groups"
         )
     cells = dict(zip(columns, np.indices(shape).reshape(len(shape), prod(shape)), strict=True))
-    grid = {}  # of each cell, the code of each name
+    grid = {}  # the code of each name in each cell
     for name, axis in axes.items():
         own = cells[axis.column]
         grid[name] = own if axis.groups is None or axis.column in sizes else np.array(axis.groups, dtype=np.intp)[own]
@@ -142,7 +175,7 @@ def question(
     inside = [
         kept & np.logical_and.reduce([grid[n] == c for n, c in zip(by, g, strict=True)] or [kept]) for g in groups
     ]
-    # Other states have no groups, and other years no quarters.
+    # Remove groups that the condition excludes, such as the places in other states or the quarters of other years.
     if any(axis.groups is not None and (name in where or axis.column in where) for name, axis in axes.items()):
         groups = [group for group, some in zip(groups, inside, strict=True) if some.any()]
         inside = [some for some in inside if some.any()]
@@ -182,18 +215,18 @@ def question(
 
 
 def _axes(schema: Schema, names: Sequence[str]) -> dict[str, Axis]:
-    """What each name is read from. Raises InputError on an unknown one."""
+    """Return the axis of each name. Raises InputError if a name is unknown."""
     for each in names:
         name, equals, value = each.partition("=")
-        if equals and each not in schema.names and name in schema.names:  # as the command takes it
+        if equals and each not in schema.names and name in schema.names:  # the syntax of the command line
             raise InputError(f"{each!r} is no column; for the rows with that value write {{{name!r}: {value!r}}}")
     return {name: Axis.of(schema, name) for name in names}
 
 
 def _merged(axes: Mapping[str, Axis], by: Sequence[str]) -> Merged:
-    """The columns that are read by one that they lie within alone, and the group of each code.
+    """Return the columns that are only read through an outer column, and the group of each code.
 
-    Raises InputError where both define groups: the inner one says all.
+    Raises InputError if two levels of the same column define groups, because the finer level includes the other one.
     """
     read: dict[str, list[str]] = {}
     for name, axis in axes.items():
@@ -211,7 +244,10 @@ def _merged(axes: Mapping[str, Axis], by: Sequence[str]) -> Merged:
 
 
 def names_of(by: Any) -> tuple[Any, ...]:
-    """The columns that define groups, as a caller names them: one, several or none. Raises InputError."""
+    """Return the columns that define groups as a tuple.
+
+    Raises InputError if `by` is neither a name nor a collection of names.
+    """
     if isinstance(by, str):
         return (by,)
     if not (by is None or isinstance(by, Collection)):
@@ -220,7 +256,7 @@ def names_of(by: Any) -> tuple[Any, ...]:
 
 
 def check_words(of: Any, by: Any, where: Any) -> None:
-    """Raise InputError unless these are of the kinds that `Release.estimate` names."""
+    """Raise InputError unless the arguments have the types that `Release.estimate` accepts."""
     if not (of is None or isinstance(of, str | Mapping)):
         raise InputError(f"'of' is {of!r}; give a column's name, or {{column: value}}")
     if not (isinstance(by, Sequence) and all(isinstance(name, str) for name in by)):
@@ -230,12 +266,11 @@ def check_words(of: Any, by: Any, where: Any) -> None:
 
 
 def code_numbers(column: Column) -> tuple[Floats, Floats]:
-    """The number that each code of a column stands for, NaN where it is none; and what is assumed of its bin.
+    """Return the number for each code of a column, and the standard deviation of the number within its bin.
 
-    A bin stands for its middle. Where values are drawn from it, its rows' mean may be elsewhere: as for a uniform law
-    between them, a sixth of its width is taken as the standard deviation of that.
-
-    Raises InputError for a column of names.
+    The number is NaN if the code does not stand for a number. A bin is represented by its midpoint. If values are drawn
+    from the bin, then the mean of its rows may differ from the midpoint. Its standard deviation is assumed to be a
+    sixth of the width of the bin. Raises InputError if the column has names or dates.
     """
     if not column.numeric:
         if any(isinstance(value, str) for value in column.values):
@@ -257,7 +292,8 @@ def code_numbers(column: Column) -> tuple[Floats, Floats]:
 def averaged(column: Column) -> tuple[Floats, Floats]:
     """`code_numbers` of a column of which a mean is asked. Raises InputError where its numbers are names.
 
-    Two values, as 0 and 1, have a mean that is a share.
+    A column with two values such as 0 and 1 is allowed because its mean is a share. Raises InputError if the numbers
+    are only names.
     """
     found = code_numbers(column)
     if not column.numeric and not column.ordered and column.size > 2:
@@ -280,7 +316,18 @@ def column_of_numbers(schema: Schema, name: str) -> Column:
 
 
 def has_numbers(column: Column) -> bool:
-    """Whether a column has a mean: bounds and no dates, or ordinal values that are numbers."""
+    """Check whether a column has a mean.
+
+    Parameters
+    ----------
+    column : Column
+        The column.
+
+    Returns
+    -------
+    bool
+        True for numeric columns except dates, and for ordinal columns that have only numbers as values.
+    """
     if column.numeric:
         return not column.layout
     return column.ordered and not any(isinstance(value, str) for value in column.values)
@@ -289,9 +336,10 @@ def has_numbers(column: Column) -> bool:
 def cumulative(
     schema: Schema, of: Of, by: Sequence[str], where: Mapping[str, Any] | None, merge: bool = True
 ) -> tuple[Question, Floats]:
-    """The shares of a column's present numbers up to each bin, and the ends of the bins, shape (bins, 2).
+    """Create the question for the cumulative shares of a column's numbers up to each bin.
 
-    Raises InputError where it has no bins.
+    Absent cells are ignored. The ends of the bins are returned as well, with shape (bins, 2). Raises InputError if the
+    column has no bins.
     """
     if isinstance(of, str) and schema[of].layout:
         raise InputError(f"column {of!r} has dates; ask for the proportion of each of its periods")
@@ -304,7 +352,7 @@ def cumulative(
     top = np.cumsum(parts, axis=0)
     labels = single.labels.iloc[: groups * column.bins].copy()
     labels[heading(of)] = np.repeat(np.arange(column.bins), groups)
-    order = np.arange(column.bins * groups).reshape(column.bins, groups).T.ravel()  # group by group
+    order = np.arange(column.bins * groups).reshape(column.bins, groups).T.ravel()  # one group after the other
     bottom = np.tile(top[-1], (column.bins, 1))
     flat = top.reshape(column.bins * groups, -1)
     low, high = np.clip(np.array(column.cuts[:-1]), *column.bounds), np.clip(np.array(column.cuts[1:]), *column.bounds)
@@ -315,7 +363,10 @@ def cumulative(
 
 
 def widened(part: Floats, columns: Columns, more: Columns, shape: tuple[int, ...]) -> Floats:
-    """Functionals of a table over some columns, shape (n, cells), as functionals of one over more, of this shape."""
+    """Convert functionals of a table over some columns into functionals of a table over more columns.
+
+    `part` has shape (n, cells), and `shape` is the shape of the larger table.
+    """
     if columns == more:
         return part
     narrow = part.reshape(len(part), *(n if name in columns else 1 for name, n in zip(more, shape, strict=True)))

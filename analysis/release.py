@@ -1,7 +1,7 @@
-"""A published release, opened by its reader: rows, code book, what was measured, estimates with intervals, replicates.
+"""A published release and the methods that readers need: rows, code book, measurements, estimates and replicates.
 
-Nothing but the folder is needed: no private row, no ledger, no Prefect. All of it is post-processing, so it costs no
-privacy, for releases of any age.
+Only the release folder is needed. There is no access to private rows or the ledger, and Prefect is not required. All
+results are post-processing, so they cost no privacy. This applies to releases of any age.
 """
 
 from __future__ import annotations
@@ -53,19 +53,24 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 from equistrata.synth.strata.poststratified import weighted_to
 
-TABLES = 50  # replicates, where no number is given
-WEIGHTS = 80  # columns of weights, as the American Community Survey has them
+TABLES = 50  # the default number of replicates
+WEIGHTS = 80  # the default number of replicate weights, as in the American Community Survey
 
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """A release folder that passed the check of its manifest.
+    """A release folder that agrees with its manifest.
 
-    Attributes:
-        folder: where it is.
-        card: `card.json`: guarantee, price, method.
-        schema: what its columns mean.
-        manifest: the SHA-256 of its manifest, in hexadecimal.
+    Attributes
+    ----------
+    folder : Path
+        The release folder.
+    card : mapping
+        The content of `card.json`, which includes the guarantee, the price and the method.
+    schema : Schema
+        The schema, which describes the columns.
+    manifest : str
+        The SHA-256 of the manifest, in hexadecimal.
     """
 
     folder: Path
@@ -79,14 +84,29 @@ class Release:
         return f"<Release {self.card['name']}: {rows:,} rows, {price}, in {str(self.folder)!r}>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: what it is, what it cost, and its columns."""
+        """Return an HTML summary for notebooks: the name, the price and the columns."""
         return f"<p>{escape(repr(self)[1:-1])}</p>{self.schema._repr_html_()}"
 
     @classmethod
     def open(cls, folder: str | Path) -> Release:
-        """Check every file against the manifest, and read the card and the schema.
+        """Open a release folder.
 
-        Raises InputError with one sentence about the first thing that is wrong.
+        Every file is checked against the manifest, and the card and the schema are read.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The release folder.
+
+        Returns
+        -------
+        Release
+            The release.
+
+        Raises
+        ------
+        InputError
+            If a check fails. The message describes the first problem that was found.
         """
         folder = Path(folder)
         manifest = check_manifest(folder)
@@ -102,29 +122,40 @@ class Release:
 
     @cached_property
     def strata(self) -> Strata:
-        """How the release cut its rows."""
+        """The strata by which the release divides its rows."""
         return Strata.over(self.schema.modelled, self.card["strata"]["columns"])
 
     @property
     def unit(self) -> Unit:
-        """The unit of privacy; one row in releases from before 2026-11-24."""
+        """The unit of privacy. It is one row for releases that were made before 2026-11-24."""
         return self.schema.unit
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
-        """What was measured, with UNIT_ROWS where units count as one each. Raises InputError if none were published."""
+        """The published measurements. If units count as one, they include the column UNIT_ROWS.
+
+        Raises InputError if no measurements were published.
+        """
         return self.evidence.published
 
     @cached_property
     def private_means(self) -> Mapping[str, Any] | None:
-        """`means.json`; None if it has none."""
+        """The content of `means.json`, or None if the release has no private means."""
         return read_means(self.folder)
 
     def rows(self, labels: bool = True) -> pd.DataFrame:
-        """The synthetic rows.
+        """Read the synthetic rows.
 
-        Args:
-            labels: categorical columns as pandas categories with their words, in the declared order; else as released.
+        Parameters
+        ----------
+        labels : bool
+            If True, categorical columns are returned as pandas categories with their words, in the declared order. If
+            False, the values are returned as released.
+
+        Returns
+        -------
+        DataFrame
+            One row per synthetic row.
         """
         frame = read_frame(self.folder / "synthetic.parquet")
         if not {column.name for column in self.schema.published} <= set(frame.columns) or not frame.columns.is_unique:
@@ -133,36 +164,66 @@ class Release:
         return worded(frame, self.schema) if labels else frame
 
     def codebook(self) -> pd.DataFrame:
-        """A line for each code of each column: `column`, `label`, `code` as released (a bin by its place), `words`."""
+        """Return the code book of the release.
+
+        Returns
+        -------
+        DataFrame
+            One row for each code of each column, with `column`, `label`, `code` and `words`. The code is the released
+            value, or the place of a bin.
+        """
         return codebook(self.schema)
 
     def price(self) -> pd.DataFrame:
-        """The privacy loss of the folder, and under it that of the release alone where audits were added.
+        """Return the privacy loss of the release folder.
 
-        Returns:
-            `of`, `epsilon`, `delta`, `rho`; `unit`: who is protected as a whole; `relation`: by what neighbouring
-            tables differ; `private`: False where any noise in the folder was seeded, and the price is that of nothing.
+        Returns
+        -------
+        DataFrame
+            The first row is the loss of the folder. If audits were added to the folder, the next row is the loss of the
+            release alone. `of` names the row. `epsilon`, `delta` and `rho` are the privacy parameters. `unit` is the
+            unit that is protected as a whole, and `relation` is the neighbouring relation. `private` is False if any
+            noise in the folder was seeded. In this case, there is no privacy guarantee.
         """
         return price(self.card)
 
     def sampling_frame(self) -> pd.DataFrame:
-        """How the released rows stand for the private ones, a line for each stratum, those without rows too.
+        """Return the relation between the released rows and the private rows for each stratum.
 
-        Returns:
-            `stratum`, as `measured` names it; `rows` that were released; `share`, of all of them, which is its weight
-            to the last row; `weights`: where the weights are from; `held_out`: the chance by which each private unit
-            was left out, at random, before marginals were measured. Estimates allow for it.
+        Returns
+        -------
+        DataFrame
+            One row for each stratum, including strata without rows. `stratum` is the name that is used in `measured`.
+            `rows` is the number of released rows. `share` is the share of all released rows, which is equal to the
+            weight of the stratum except for rounding to whole rows. `weights` is the source of the weights. `held_out`
+            is the probability that a private unit was left out at random before the measurements. Estimates account for
+            this.
         """
         return sampling_frame(self.card, self.strata, self._sizes())
 
     def measured(self) -> pd.DataFrame:
-        """What was measured: `columns`, `stratum` (empty for all rows), `sigma` of a cell, and `cells`."""
+        """Return a summary of the measurements.
+
+        Returns
+        -------
+        DataFrame
+            One row per measurement. `columns` are the columns of the marginal. `stratum` is empty if it is over all
+            rows. `sigma` is the standard deviation of the noise in a cell. `cells` is the number of cells.
+        """
         return measured(self.measurements, self.schema)
 
     def not_measured(self) -> list[tuple[str, str]]:
-        """The pairs of columns that were measured in no set together.
+        """Return the pairs of columns that were never measured together.
 
-        Raises InputError where what was measured was not published.
+        Returns
+        -------
+        list of tuple of str
+            The pairs of columns.
+
+        Raises
+        ------
+        InputError
+            If the measurements were not published.
         """
         names, relations = self.schema.names, self.card.get("relations")
         if relations is not None:
@@ -170,7 +231,7 @@ class Release:
         else:
             sets = [(*dict(each.where), *each.columns) for each in self.measurements]
             found = [(pair[0], pair[1]) for pair in measured_pairs(names, sets)[1]]
-        if any(column.within for column in self.schema.columns):  # by state is not by PUMA
+        if any(column.within for column in self.schema.columns):  # a measurement by state does not include the PUMA
             schema, every = self.strata.schema, self.measurements
             by_outer = [pair for pair in combinations(names, 2) if not any(holds(m, pair, schema) for m in every)]
             found = [pair for pair in combinations(names, 2) if pair in {*found, *by_outer}]
@@ -178,24 +239,27 @@ class Release:
 
     @cached_property
     def evidence(self) -> Evidence:
-        """The measurements, and how the model was made of them. Raises InputError if none were published."""
+        """The measurements and the settings of the model. Raises InputError if no measurements were published."""
         return read_evidence(self.folder, self.card, self.strata)
 
     @property
     def public_weights_source(self) -> str | None:
-        """Where the strata's weights are from, if not from noisy counts."""
+        """The source of the weights of the strata, or None if the weights are based on noisy counts."""
         source = self.card["strata"].get("weights", NOISY_SOURCE)
         return None if not self.strata.columns or source == NOISY_SOURCE else str(source)
 
     def _public_weights(self) -> PublicWeights | None:
-        """Shares that are not those of noisy counts: as the rows have them, which follow them to the last row."""
+        """Return the public weights as shares of the released rows, or None if the weights are based on noisy counts.
+
+        The released rows follow the public weights except for rounding to whole rows.
+        """
         source = self.public_weights_source
         if source is None:
             return None
         return PublicWeights.from_counts(dict(zip(self.strata.keys, self._sizes(), strict=True)), self.strata, source)
 
     def _sizes(self) -> Floats:
-        """The released rows of each stratum."""
+        """Return the number of released rows in each stratum."""
         rows, columns = self.rows(labels=False), list(self.strata.columns)
         if not columns:
             return np.array([float(len(rows))])
@@ -204,15 +268,15 @@ class Release:
 
     @cached_property
     def controls(self) -> Controls | None:
-        """The public totals of people that its rows meet; None if it has none."""
+        """The public control totals that the weights of the rows meet, or None if there are none."""
         path, said = self.folder / CONTROLS, self.card.get("controls")
         return replace(Controls.from_file(path, self.schema), source=said["source"]) if said else None
 
     @cached_property
     def answers(self) -> Answers:
-        """What the release answers, with its replicates' models once they were needed.
+        """The object that answers questions about the release. It stores the models of the replicates.
 
-        Raises InputError where rows are people: answers are about the private rows.
+        Raises InputError if each row is a person (`expand`), because answers are about the private rows.
         """
         if self.schema.expanded_by is not None:
             raise InputError(
@@ -235,10 +299,11 @@ class Release:
         q: float = 0.5,
         weighted: bool | None = None,
     ) -> pd.DataFrame:
-        """A statistic of the private table, with intervals that know of the noise, the model and the sampling.
+        """Estimate a statistic of the private table with intervals.
 
-        Where the release has a survey weight, it is of the people that the table's rows stand for. Of a unit's rows,
-        those that were used: at most `unit.at_most`.
+        The intervals account for privacy noise, the error of the model and sampling. If the release has a survey
+        weight, the estimate is about the people that the rows of the table stand for. If units have several rows, the
+        estimate uses at most `unit.at_most` rows of each unit.
 
         Args:
             statistic: "count", "proportion", "mean", "quantile", "median"; "difference" or "ratio" of each group and
@@ -260,21 +325,31 @@ class Release:
             weighted: whether people are counted, by the survey weight, instead of rows of the file. None for people
                 wherever there is one.
 
-        Returns:
-            A row for each group (and value, or term) with its labels, `estimate`, `lower`, `upper`, `standard_error`
-            and its parts, `privacy_error` (noise and the model) and `sampling_error`. `counted` is "people" or
-            "rows of the file", where there is a survey weight or a population is asked for. `basis` is "measured" where
-            it follows from noisy counts of its own, whatever the model is; "implied" where it follows from the model,
-            with an estimate of the model's own error; "refused" where three columns or more were never measured
-            together, for some groups. Differences have a `p_value`, NaN where their columns were not measured together.
+        Returns
+        -------
+        DataFrame
+            One row for each group, and for each value or term. It contains the labels, `estimate`, `lower`, `upper`,
+            `standard_error` and the two parts of the standard error: `privacy_error` for noise and the model, and
+            `sampling_error`. `counted` is "people" or "rows of the file". It is given if there is a survey weight or
+            `population` is True. `basis` is "measured" if the estimate is computed from noisy counts and does not
+            depend on the model. It is "implied" if the estimate is computed from the model. The interval then includes
+            an estimate of the error of the model. It is "refused" for the groups that cannot be answered, because three
+            or more columns were never measured together. Differences have a `p_value`, which is NaN if the columns were
+            not measured together.
 
-        Raises:
-            InputError: an unknown column, value or statistic; three columns or more that were never measured together.
+        Raises
+        ------
+        InputError
+            If a column, value or statistic is unknown, or if three or more columns were never measured together.
 
-        Warns:
-            UserWarning: the answer is in numbers of bins, because a column was released as these.
+        Warns
+        -----
+        UserWarning
+            If the answer is in bin numbers, because a column was released as the numbers of its bins.
 
-        Cost: none. See docs/proofs/estimates.md.
+        Notes
+        -----
+        This is post-processing, so it costs no privacy. See docs/proofs/estimates.md.
         """
         groups = names_of(by)
         statistic, q = ("quantile", 0.5) if statistic == "median" else (statistic, q)
@@ -283,37 +358,93 @@ class Release:
         return self.answers.estimate(statistic, of, groups, where, level, population, design_effect, q, weighted)
 
     def plot_groups(self, axes: Axes | None = None) -> Axes:
-        """Draw how far each group's released distributions are expected to be off, the worst served on top."""
+        """Plot the expected error of each group's released distributions, with the largest error at the top.
+
+        Groups with an unknown error come first and have no bar.
+
+        Parameters
+        ----------
+        axes : matplotlib Axes, optional
+            The axes to draw on. New axes are created by default.
+
+        Returns
+        -------
+        matplotlib Axes
+            The axes.
+        """
         return plot_groups(self, axes)
 
     def plot_marginal(
         self, column: str, by: str | Sequence[str] = (), axes: Axes | None = None, level: float = 0.95
     ) -> Axes:
-        """Draw the estimated shares of a column's values, with intervals, in all rows or by group."""
+        """Plot the estimated shares of a column's values with their intervals, for all rows or by group.
+
+        Parameters
+        ----------
+        column : str
+            The column.
+        by : str or sequence of str
+            The columns that define groups.
+        axes : matplotlib Axes, optional
+            The axes to draw on. New axes are created by default.
+        level : float
+            The level of the intervals, in (0, 1).
+
+        Returns
+        -------
+        matplotlib Axes
+            The axes.
+        """
         return plot_marginal(self, column, by, axes, level)
 
     def plot_pair(self, column: str, other: str, axes: Axes | None = None) -> Axes:
-        """Draw the estimated shares of a column's values within each value of another, as a heat map."""
+        """Plot the estimated shares of a column's values within each value of another column as a heat map.
+
+        Parameters
+        ----------
+        column : str
+            The column of the values, which are the rows of the heat map.
+        other : str
+            The column of the groups, which are the columns of the heat map.
+        axes : matplotlib Axes, optional
+            The axes to draw on. New axes are created by default.
+
+        Returns
+        -------
+        matplotlib Axes
+            The axes.
+        """
         return plot_pair(self, column, other, axes)
 
     def means(self, level: float = 0.95) -> pd.DataFrame:
-        """The means over all rows that were bought for themselves (`means.json`), beside those by counts, and joined.
+        """Return the private means over all rows, the means computed from counts, and their combination.
 
-        Two answers for one mean are both right within their intervals; joined by inverse variance they are nearer.
+        The release has two estimates for each of these means, and both are valid within their intervals. Their
+        combination by inverse-variance weighting is more accurate.
 
-        Args:
-            level: of the intervals, in (0, 1).
+        Parameters
+        ----------
+        level : float
+            The level of the intervals, in (0, 1).
 
-        Returns:
-            A row for each column: `estimate`, `lower`, `upper` and `standard_error` of the joined mean; `private` and
-            `private_error` of that in `means.json`, `counted` and `counted_error` of `estimate("mean", …)`; `better`:
-            which of the two has the smaller error, or neither where both may be anywhere: an interval that ends at the
-            bounds says nothing there, and then there is no joined mean. Left out are columns in which absent cells are
-            numbers, and means by public weights: there the two are of different people.
+        Returns
+        -------
+        DataFrame
+            One row per column. `estimate`, `lower`, `upper` and `standard_error` refer to the combined mean. `private`
+            and `private_error` refer to `means.json`. `counted` and `counted_error` refer to `estimate("mean", …)`.
+            `better` is the estimate with the smaller error. It is "neither" if both errors are unknown, for example
+            because both intervals reach the bounds of the column. In this case, there is no combined mean. Columns in
+            which absent cells are numbers are left out, and so are means that use public weights. In these cases, the
+            two means refer to different people.
 
-        Raises InputError where the release has no `means.json`.
+        Raises
+        ------
+        InputError
+            If the release has no `means.json`.
 
-        Cost: none.
+        Notes
+        -----
+        This is post-processing, so it costs no privacy.
         """
         confidence(level)
         means = self.private_means
@@ -337,26 +468,39 @@ class Release:
         q: float = 0.5,
         weighted: bool | None = None,
     ) -> pd.DataFrame:
-        """The change of a statistic since a former release of the same columns, with intervals.
+        """Estimate the change of a statistic since a former release with the same columns.
 
-        The noise of two releases is drawn apart, and what they are of is given, so their estimates are independent.
-        With `population`, so are the two samples taken to be: where the same people are in both, intervals are too
-        wide.
+        The noise of two releases is independent, and the private tables are treated as fixed, so the two estimates are
+        independent. If `population` is True, the two samples are assumed to be independent as well. If the same people
+        are in both samples, then the intervals are too wide.
 
-        Args:
-            former: the other release.
-            statistic: "count", "proportion", "mean", "quantile" or "median".
-            of, by, where, level, population, design_effect, q, weighted: as for `estimate`.
-            ratio: how many times as large the number is, instead of the difference.
+        Parameters
+        ----------
+        former : Release
+            The former release.
+        statistic : str
+            "count", "proportion", "mean", "quantile" or "median".
+        of, by, where, level, population, design_effect, q, weighted
+            See `estimate`.
+        ratio : bool
+            If True, the ratio of the two estimates is returned instead of their difference.
 
-        Returns:
-            As `estimate`, of this release's number less the former one's, with both of them in `former` and `later`,
-            and `p_value` of no change (not for ratios; NaN for two columns that were not measured together).
+        Returns
+        -------
+        DataFrame
+            The columns of `estimate` for the estimate of this release minus the estimate of the former release.
+            `former` and `later` contain the two estimates. `p_value` is for the hypothesis of no change. It is not
+            given for ratios, and it is NaN if two columns were not measured together.
 
-        Raises:
-            InputError: as `estimate`; the same release twice; a column with other values in one of them.
+        Raises
+        ------
+        InputError
+            If `estimate` raises it, if both releases are the same, or if a column has different values in the two
+            releases.
 
-        Cost: none.
+        Notes
+        -----
+        This is post-processing, so it costs no privacy.
         """
         groups = names_of(by)
         statistic, q = ("quantile", 0.5) if statistic == "median" else (statistic, q)
@@ -367,28 +511,65 @@ class Release:
         return changes(sides[0], sides[1], statistic, of, groups, where, ratio=ratio, **settings)  # type: ignore
 
     def expected_distances(self) -> pd.DataFrame:
-        """How far the release is expected to be off, by group and column: see `equistrata.analysis.expected`."""
+        """Compute the expected error of each column in each group.
+
+        Returns
+        -------
+        DataFrame
+            The result of `equistrata.analysis.expected.expected_distances`.
+
+        Raises
+        ------
+        InputError
+            If no measurements were published.
+        """
         return expected_distances(self.answers)
 
     def cells(self, level: float = 0.95) -> pd.DataFrame:
-        """Each cell of the measured marginals, with an interval, and whether it is noise: see `noisy_cells`."""
+        """Estimate each cell of the measured marginals, and mark the cells that are noise.
+
+        Parameters
+        ----------
+        level : float
+            The level of the intervals, in (0, 1).
+
+        Returns
+        -------
+        DataFrame
+            The result of `equistrata.analysis.cells.noisy_cells`.
+
+        Raises
+        ------
+        InputError
+            If no measurements were published.
+        """
         return noisy_cells(self.evidence, level)
 
     def replicates(
         self, count: int = TABLES, seed: int = 0, labels: bool = True, workers: int = 1
     ) -> Iterator[pd.DataFrame]:
-        """Whole tables like the released one, each as another draw of the noise might have made it.
+        """Generate tables like the released one, each with a new draw of the noise.
 
-        Run a program on the released rows and on each of these, and give the results to `combine`. Pairs of columns
-        that were not measured differ between them by the misfit that was learned
-        (`equistrata.analysis.uncertainty.misfit`).
+        You can run a program on the released rows and on each replicate, and pass the results to `combine`. Pairs of
+        columns that were not measured vary between replicates by the estimated misfit of the model (see
+        `equistrata.analysis.uncertainty.misfit`).
 
-        Args:
-            count: 2 or more.
-            seed: public: it protects nothing.
-            labels: as `rows`.
-            workers: processes that make their models side by side, if that takes more than some seconds. They change no
-                number.
+        Parameters
+        ----------
+        count : int
+            The number of replicates, which is at least 2.
+        seed : int
+            The seed of the noise. It can be public, because it does not protect anything.
+        labels : bool
+            See `rows`.
+        workers : int
+            The number of processes that fit the models in parallel, if this takes more than a few seconds. The results
+            do not depend on it.
+
+        Yields
+        ------
+        DataFrame
+            A table with as many rows as the release.
         """
         whole("count", count, 2)
         whole("workers", workers, 1)
@@ -407,25 +588,38 @@ class Release:
     def replicate_weights(
         self, count: int = WEIGHTS, seed: int = 0, design_effect: float | None = None, workers: int = 1
     ) -> pd.DataFrame:
-        """Replicate weights, with which other programs find standard errors of weighted estimates: of privacy noise and
-        the model, and of sampling.
+        """Compute replicate weights, from which other programs can estimate standard errors of weighted estimates.
 
-        The variance of an estimate is 4/count times the sum of its squared distances, by each of these columns, from
-        that by the released weight ("successive difference replication", centred at the estimate).
+        These standard errors account for privacy noise, the error of the model and sampling. The variance of an
+        estimate is 4/count times the sum of the squared differences between the estimate with each replicate weight and
+        the estimate with the released weight. This is called successive difference replication, centred at the
+        estimate.
 
-        Args:
-            count: 2 or more.
-            seed: public: it protects nothing.
-            design_effect: as for `estimate`.
-            workers: as for `replicates`.
+        Parameters
+        ----------
+        count : int
+            The number of replicate weights, which is at least 2.
+        seed : int
+            The seed of the noise. It can be public, because it does not protect anything.
+        design_effect : float, optional
+            See `estimate`.
+        workers : int
+            See `replicates`.
 
-        Returns:
-            A row for each released one, in their order, and the columns W1, W2, … of a survey weight W. They meet
-            control totals as that does.
+        Returns
+        -------
+        DataFrame
+            One row for each released row, in the same order. If the survey weight is W, the columns are W1, W2, and so
+            on. They meet the control totals in the same way as the survey weight.
 
-        Raises InputError where the release has no survey weight.
+        Raises
+        ------
+        InputError
+            If the release has no survey weight.
 
-        Cost: none. See docs/survey-weights.md.
+        Notes
+        -----
+        This is post-processing, so it costs no privacy. See docs/survey-weights.md.
         """
         whole("count", count, 2)
         whole("workers", workers, 1)

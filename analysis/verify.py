@@ -1,4 +1,4 @@
-"""Checks of a release by who trusts no one: its files, its rows, and its price, from the folder alone."""
+"""Checks of the files, the rows and the privacy price of a release. They use only the folder, so no trust is needed."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ from equistrata.synth.names import is_foreign
 from equistrata.synth.series.state import STATE, State
 from equistrata.synth.storage import ALL_ROWS_FILE
 
-SAME = 1e-9  # relative
-FAR = 6.0  # standard deviations that measurements of the same rows are never apart
+SAME = 1e-9  # relative tolerance
+FAR = 6.0  # measurements of the same rows differ by less than this many standard deviations
 
 _NOT_SEEN = (
     "that the noise was drawn as stated, from a secure source",
@@ -51,7 +51,20 @@ _Check = Callable[[Release], Iterable[str]]
 
 
 def faults(release: Release) -> list[str]:
-    """A sentence for each thing that does not hold; none for an honest release. The manifest was checked on opening."""
+    """Check a release and describe each problem.
+
+    The manifest is already checked when the release is opened.
+
+    Parameters
+    ----------
+    release : Release
+        The release.
+
+    Returns
+    -------
+    list of str
+        One sentence per problem. It is empty for an honest release.
+    """
     checks = (stated_price_faults, _unit, _strata, settings_faults, statement_faults, means_price_faults, _state)
     found = _checked(release, *checks)
     tables: list[CodedTable] = []
@@ -73,7 +86,18 @@ def faults(release: Release) -> list[str]:
 
 
 def unseen(release: Release) -> list[str]:
-    """What `faults` cannot say anything of."""
+    """Return the properties of a release that `faults` cannot check.
+
+    Parameters
+    ----------
+    release : Release
+        The release.
+
+    Returns
+    -------
+    list of str
+        One phrase per property.
+    """
     found = [] if has_measurements(release) else ["what was measured, so the price is not checked"]
     if served_earlier(release):
         found.append("how groups are served, as the card expects it: an earlier version modelled them otherwise")
@@ -96,7 +120,18 @@ def unseen(release: Release) -> list[str]:
 
 
 def price_faults(release: Release) -> list[str]:
-    """Of `faults`, those of the price."""
+    """Check the privacy price of a release, and describe each problem.
+
+    Parameters
+    ----------
+    release : Release
+        The release.
+
+    Returns
+    -------
+    list of str
+        One sentence per problem. It is a subset of `faults`.
+    """
     found = _checked(release, stated_price_faults)
     if not has_measurements(release):
         return found
@@ -106,7 +141,19 @@ def price_faults(release: Release) -> list[str]:
 
 
 def has_measurements(release: Release) -> bool:
-    """Whether what was measured is published; a foreign synthesizer keeps it, and its price has to be believed."""
+    """Check whether the measurements of a release are published.
+
+    Parameters
+    ----------
+    release : Release
+        The release.
+
+    Returns
+    -------
+    bool
+        True if they are published. A foreign synthesizer does not publish its measurements, so its price cannot be
+        checked.
+    """
     return any((release.folder / "measurements").glob("*.json")) and not _foreign(release)
 
 
@@ -115,12 +162,15 @@ def _foreign(release: Release) -> bool:
 
 
 def _checked(release: Release, *checks: _Check) -> list[str]:
-    """What checks find. Of one that stumbles over what no release writes, that."""
+    """Run checks and return the problems that they find.
+
+    If a check fails because of content that no release has, then this is reported as a problem.
+    """
     found = list[str]()
     for check in checks:
         try:
             for fault in check(release):
-                found.append(fault)  # those before it stumbles too
+                found.append(fault)  # keeps the problems that are found before an exception
         except InputError as error:
             found.append(str(error))
         except (AttributeError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
@@ -129,27 +179,38 @@ def _checked(release: Release, *checks: _Check) -> list[str]:
 
 
 def _unread(release: Release) -> Iterator[str]:
-    """Nothing where the measurements can be read, and else what reading them raises."""
+    """Raise InputError if the measurements cannot be read. No sentence is yielded."""
     release.evidence  # noqa: B018
     yield from ()
 
 
 def unlisted(folder: Path) -> list[str]:
-    """Files in the folder that the manifest does not list: no part of the release."""
+    """Return the files in a folder that are not part of the release.
+
+    Parameters
+    ----------
+    folder : Path
+        The release folder.
+
+    Returns
+    -------
+    list of str
+        The files that the manifest does not list, in alphabetical order.
+    """
     known = {*listed(folder, f"release {str(folder)!r}"), MANIFEST}
     there = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     return sorted(name for name in there if name not in known)
 
 
 def _unit(release: Release) -> Iterator[str]:
-    """Who is protected, and what groups pay, as the card says it: by the schema's unit, and by the price."""
+    """Check the unit of privacy and the price of groups on the card against the schema and the price."""
     card, guarantee, own = release.card, release.card["guarantee"], release.unit
     told = asdict(ROW) | card.get("unit", asdict(own)), guarantee.get("unit") if "unit" in card else own.words
     relation = guarantee["relation"]
-    other = has_measurements(release) and not relation.startswith(own.relation)  # a foreign synthesizer has its own
+    other = has_measurements(release) and not relation.startswith(own.relation)  # foreign synthesizers may differ
     if other or told != (asdict(own), own.words):
         yield "the unit or the relation on the card is not that of schema.json, by which the price is checked"
-    kept = relation_of(own.column, own.relation)  # as the ledger has it
+    kept = relation_of(own.column, own.relation)  # as recorded in the ledger
     if not _foreign(release) and card.get("relation", kept) not in (kept, own.relation):
         yield "the card names another relation than schema.json's"
     steps = 2 if relation.startswith(REPLACE_ONE) else 1
@@ -158,14 +219,18 @@ def _unit(release: Release) -> Iterator[str]:
     for each in card.get("groups", ()):
         price = Rho(guarantee["rho"]).group(steps * each["units"])
         least = price.epsilon(guarantee["delta"])
-        stated = each["epsilon"] if "promise" not in guarantee else None  # then ε follows from that, not from ρ
-        low = stated is not None and stated < least * (1 - 1e-6)  # values that are found cost more
+        stated = each["epsilon"] if "promise" not in guarantee else None  # a promise determines ε instead of ρ
+        low = stated is not None and stated < least * (1 - 1e-6)  # discovered values have an additional cost
         if low or not math.isclose(each["rho"], float(price), rel_tol=SAME):
             yield f"the card's price of {each['units']} units together is not k²ρ, which has ε = {least:g}"
 
 
 def _state(release: Release) -> Iterator[str]:
-    """A month's state, which the next month learns from; whether it follows from its numbers the series' check says."""
+    """Check that the state of a month belongs to the month on the card.
+
+    The next month uses this state. The checks of the series examine whether the state is consistent with the
+    measurements.
+    """
     path, said = release.folder / STATE, release.card.get("series")
     if path.exists() and said is None:
         yield f"there is a {STATE}, but the card is of no series"
@@ -174,7 +239,7 @@ def _state(release: Release) -> Iterator[str]:
 
 
 def _strata(release: Release) -> Iterator[str]:
-    """Of the card, what it says of strata and of the synthesizer; and that no file is left unread."""
+    """Check the strata and the synthesizer on the card, and check that all files of measurements are used."""
     card, config, guarantee = release.card, release.card["config"], release.card["guarantee"]
     if card["strata"].get("count", len(release.strata.keys)) != len(release.strata.keys):
         yield f"the card says that there are {card['strata']['count']} strata, but there are {len(release.strata.keys)}"
@@ -196,7 +261,7 @@ def _strata(release: Release) -> Iterator[str]:
 
 
 def _rows(release: Release, tables: list[CodedTable]) -> Iterator[str]:
-    """A sentence for each thing that does not hold; puts the rows into `tables` if they fit the schema."""
+    """Check the rows, and append them to `tables` if they agree with the schema."""
     frame = release.rows(labels=False)
     if len(frame) != release.card["rows"]:
         yield f"synthetic.parquet has {len(frame):,} rows, but the card says {release.card['rows']:,}"
@@ -216,7 +281,10 @@ def _rows(release: Release, tables: list[CodedTable]) -> Iterator[str]:
 
 
 def _same(frame: pd.DataFrame, other: pd.DataFrame) -> bool:
-    """Whether a CSV file has these rows: texts unchanged (true, NA and 01 are texts), numbers by value."""
+    """Return True if the rows of a CSV file are the same.
+
+    Texts must be identical, and values such as true, NA and 01 are treated as texts. Numbers are compared by value.
+    """
     texts = {name for name in frame.columns if not is_numeric_dtype(frame[name])}
     if list(frame.columns) != list(other.columns) or len(frame) != len(other):
         return False
@@ -238,7 +306,7 @@ def _measurements(release: Release) -> Iterator[str]:
             yield f"nothing was measured of column {name!r}"
     said, varying = release.card.get("relations"), [name for name in names if release.schema[name].size > 1]
     pairs = [tuple(pair) for pair in said["measured"] if set(pair) <= {*varying}] if said else []
-    # A column of one value has no relation; earlier cards listed it.
+    # A column with a single value has no relations, but earlier cards listed them.
     if said and sorted(pairs) != sorted(measured_pairs(varying, together)[0]):
         yield "the pairs of columns that the card calls measured are not those of the measurements"
     for name in names:
@@ -246,7 +314,10 @@ def _measurements(release: Release) -> Iterator[str]:
 
 
 def _apart(release: Release, name: str) -> Iterator[str]:
-    """Measurements of a column, over all rows or of one stratum, that cannot be of the same rows."""
+    """Check that the measurements of a column do not contradict each other.
+
+    Measurements over all rows, and measurements of the same stratum, are compared.
+    """
     by_place: dict[Where, list[Measurement]] = {}
     for each in release.measurements:
         if name in each.columns:

@@ -1,1 +1,1 @@
-"""Timed and scored comparisons. `python -m benchmarks --help`."""
+"""Benchmarks of speed, memory, accuracy and coverage. See `python -m benchmarks --help`."""

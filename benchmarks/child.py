@@ -1,6 +1,7 @@
-"""One fit in a process of its own, so that its peak memory is its own: `python -m benchmarks.child FOLDER`.
+"""One fit in a separate process, so that its peak memory can be measured: `python -m benchmarks.child FOLDER`.
 
-Parent: `measure` lays a job out in a private folder and reads back what it cost. Child: fits, draws, writes.
+The parent calls `measure`, which writes the job to a private folder and reads the cost. The child fits the model, draws
+the rows and writes the results.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ import pandas as pd
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
 
-COPY = "~"  # in a repeated column's name, as AGEP~2
+COPY = "~"  # marks the name of a repeated column, such as AGEP~2
 
 
 @dataclass(frozen=True)
 class Job:
-    """What to fit: settings of `StratifiedSynthesizer`, and the columns of the rows (a copy of AGEP is AGEP~2).
+    """The settings of `StratifiedSynthesizer` for one fit, and the columns of its rows.
 
-    Without `rules` it does not know which combinations the schema declares impossible.
+    A copy of AGEP is named AGEP~2. If `rules` is False, the combinations that the schema declares impossible are not
+    known to the synthesizer.
     """
 
     mechanism: str
@@ -44,10 +46,20 @@ class Job:
 
 @dataclass(frozen=True)
 class Cost:
-    """What it took: seconds to fit and draw (no imports), of clock and of processors, and the peak memory in MiB.
+    """The cost of a job.
 
-    Processor seconds hardly depend on what else the machine does. Both they and memory count children in. The two peaks
-    are added as if they fell together, and of several children the largest counts.
+    The processor time hardly depends on other processes of the machine. The processor time and the memory include child
+    processes. The peak memory of the process and the largest peak of a child are added, as if they occurred at the same
+    time.
+
+    Attributes
+    ----------
+    seconds : float
+        The elapsed time in seconds for fitting and drawing, without imports.
+    cpu_seconds : float
+        The processor time in seconds for fitting and drawing, without imports.
+    mebibytes : float
+        The peak memory in MiB.
     """
 
     seconds: float
@@ -56,11 +68,11 @@ class Cost:
 
 
 class JobFailed(RuntimeError):
-    """The child failed; the last line of its error says why."""
+    """An error of the child process. The message is the last line of its error output."""
 
 
 def schema_of(columns: Sequence[str]) -> Schema:
-    """The ACS employment schema over these columns, copies included.
+    """Return the ACS employment schema for the given columns, including copies.
 
     >>> schema_of(["SEX", "ESR", "ESR~2"]).sizes
     (2, 2, 2)
@@ -72,7 +84,7 @@ def schema_of(columns: Sequence[str]) -> Schema:
 
 
 def measure(job: Job, rows: CodedTable, timeout: float | None = None) -> tuple[Cost, pd.DataFrame]:
-    """Run a job in a child process; what it cost, and the synthetic rows. Raises JobFailed."""
+    """Run a job in a child process, and return its cost and the synthetic rows. Raises JobFailed."""
     with tempfile.TemporaryDirectory(prefix="equistrata-bench-") as name:
         folder = Path(name)
         np.save(folder / "rows.npy", rows.codes, allow_pickle=False)
@@ -89,7 +101,7 @@ def measure(job: Job, rows: CodedTable, timeout: float | None = None) -> tuple[C
 
 
 def main(folder: Path) -> None:
-    """The child's part."""
+    """Run the child's part of the protocol."""
     from equistrata.synth.synthesizer import StratifiedSynthesizer
 
     job = json.loads((folder / "job.json").read_text("utf-8"))
@@ -107,10 +119,10 @@ def main(folder: Path) -> None:
 
 
 def own_peak() -> float:
-    """This program's peak memory in MiB.
+    """Return the peak memory of this program in MiB.
 
-    Linux counts into `ru_maxrss` what the process held before it became this program: its parent's memory. VmHWM starts
-    anew.
+    On Linux, `ru_maxrss` includes the memory of the process before it started this program, which is the memory of its
+    parent. VmHWM only includes this program.
     """
     status = Path("/proc/self/status")
     if status.exists():
@@ -121,7 +133,7 @@ def own_peak() -> float:
 
 
 def peak(who: int) -> float:
-    """The peak memory that the operating system has on record, in MiB (0 for children where there were none)."""
+    """Return the peak memory in MiB that is recorded by the operating system. It is 0 if there were no children."""
     return resource.getrusage(who).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 
 

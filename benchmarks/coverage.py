@@ -1,12 +1,13 @@
-"""Do intervals of a release's reader cover what the rows hold? Releases of tables drawn from a population.
+"""Coverage of the intervals that a reader computes from releases of tables drawn from a population.
 
     python -m benchmarks.coverage --root-dir ACS --state NY,VT --releases 25
 
-For each rows × ε × mechanism × strata so many releases, each of other rows (`benchmarks.rows`) with other noise.
-All one-way and two-way proportions, over all rows and within strata, means and contrasts of groups, linear and logistic
-coefficients: the share of 95 % intervals that hold the private table's number, by basis and by size of the group,
-beside that of naive intervals from the synthetic rows. Intervals of one release share noise, so the standard error of a
-share is by releases. Seeded noise (not private): for measuring only.
+For each combination of rows, ε, mechanism and strata, a number of releases are made. Each of them has different rows
+(`benchmarks.rows`) and different noise. The statistics are all one-way and two-way proportions, over all rows and
+within strata, the means and contrasts of groups, and linear and logistic coefficients. The coverage is the share of 95
+% intervals that contain the number of the private table. It is reported by basis and by size of the group, together
+with the coverage of naive intervals from the synthetic rows. The intervals of one release share noise, so the standard
+error of a share is computed over releases. The noise is seeded, so the results are not private.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ from equistrata.synth.strata.selection import shared_selection
 from equistrata.synth.synthesizer import DEFAULT_COUNT_SHARE, StratifiedSynthesizer
 from paper.synthesizers import DELTA
 
-LARGE = 200  # rows of a group
+LARGE = 200  # the number of rows of a large group
 Z = 1.96
-FIRST = 1_000  # the first seed: none below was used while intervals were made
+FIRST = 1_000  # the first seed; smaller seeds were used during the development of the intervals
 REGRESSIONS: tuple[tuple[str, Of, tuple[str, ...]], ...] = (
     ("logit", {"ESR": 1}, ("SEX", "DIS", "MAR")),
     ("logit", {"DIS": 1}, ("AGEP", "SEX", "RAC1P")),
@@ -59,7 +60,21 @@ CONTRASTS: tuple[tuple[Of, tuple[str, ...]], ...] = (
 
 @dataclass(frozen=True)
 class Seen:
-    """One interval: of what kind, on which basis, whether it covers, and how wide it is."""
+    """One interval.
+
+    Attributes
+    ----------
+    kind : str
+        The kind of statistic.
+    group : str
+        The size of the group.
+    basis : str
+        The basis of the answer, or "naive".
+    inside : bool
+        True if the interval contains the real number.
+    width : float
+        The width of the interval.
+    """
 
     kind: str
     group: str
@@ -70,7 +85,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Form:
-    """How a release is made: the columns of its strata, its mechanism, its ε."""
+    """The settings of a release: the columns that define its strata, its mechanism and its ε."""
 
     strata: tuple[str, ...]
     mechanism: str
@@ -78,12 +93,12 @@ class Form:
 
     @classmethod
     def of(cls, strata: str, mechanism: str, epsilon: float) -> Form:
-        """With the columns joined by +; an empty text for none."""
+        """Create a form. The columns of `strata` are joined by +, and the text is empty if there are no strata."""
         return cls(tuple(filter(None, strata.split("+"))), mechanism, epsilon)
 
 
 def evidence_of(table: CodedTable, form: Form, seed: int) -> Evidence:
-    """What a reader has of a release."""
+    """Make a release, and return the evidence that is available to a reader."""
     own, made = Strata.over(table.schema, form.strata), mechanism(form.mechanism)
     shared = shared_selection(made, own, None)
     if shared is not None:
@@ -95,7 +110,7 @@ def evidence_of(table: CodedTable, form: Form, seed: int) -> Evidence:
 
 
 def intervals(table: CodedTable, answers: Answers, rows: CodedTable) -> Iterator[Seen]:
-    """Every interval of one release, and the naive ones of its rows."""
+    """Yield all intervals of one release, and the naive intervals of its rows."""
     names, strata = table.schema.names, answers.evidence.strata.columns
     inner = [column for column in names if column not in strata]
     asked: list[tuple[str, str, tuple[str, ...]]] = [("one-way", of, ()) for of in names]
@@ -110,7 +125,7 @@ def intervals(table: CodedTable, answers: Answers, rows: CodedTable) -> Iterator
     for wanted, by in CONTRASTS:
         if {*(wanted or ()), *by} <= set(names):
             yield from differences(wanted, by, answers, table)
-    for of, by in product(inner, strata):  # every value, so that no choice of columns is in it
+    for of, by in product(inner, strata):  # all values are used, so that there is no selection
         for value in table.schema[of].keys:
             yield from differences({of: value}, (by,), answers, table, "contrast, all columns")
     for kind, outcome, on in REGRESSIONS:
@@ -121,7 +136,7 @@ def intervals(table: CodedTable, answers: Answers, rows: CodedTable) -> Iterator
 def coefficients(
     kind: str, outcome: Of, on: tuple[str, ...], answers: Answers, table: CodedTable, rows: CodedTable
 ) -> Iterator[Seen]:
-    """Those that are finite in the table itself."""
+    """Yield the intervals of coefficients that are finite in the table."""
     regression = Regression.of(table.schema, kind, outcome, on)
     counts = table.marginal(regression.columns).astype(float).ravel()
     try:
@@ -143,7 +158,10 @@ def coefficients(
 def differences(
     of: Of, by: tuple[str, ...], answers: Answers, table: CodedTable, kind: str = "contrast"
 ) -> Iterator[Seen]:
-    """Differences of a proportion between each group and the first, as large as the smaller of the two."""
+    """Yield the intervals of differences in proportions between each group and the first group.
+
+    The size of a difference is the smaller size of its two groups.
+    """
     asked = question(table.schema, "proportion", of, by)
     assert asked.bottom is not None
     counts = table.marginal(asked.columns).ravel()
@@ -182,7 +200,7 @@ def proportions(
     rows: CodedTable,
     statistic: str = "proportion",
 ) -> Iterator[Seen]:
-    """All proportions (or means) of a column by others, and the naive ones of the synthetic rows."""
+    """Yield the intervals of all proportions (or means) of a column by others, and the naive intervals of the rows."""
     asked = question(table.schema, statistic, of, by)
     assert asked.bottom is not None
     counts = table.marginal(asked.columns).ravel()
@@ -240,12 +258,16 @@ def main() -> None:
             drawn = evidence.model.sample(len(table), np.random.default_rng(seed))
             seen = list(intervals(table, Answers(evidence, seed, count=arguments.replicates), drawn))
             every.append(summed(seen).assign(place=place, seed=seed))
-            pd.concat(every).to_csv(arguments.results, index=False)  # at once: what was measured stays
+            # Written after each release, so that results are kept.
+            pd.concat(every).to_csv(arguments.results, index=False)
         console.print(shown(pd.concat(every[-arguments.releases :])))
 
 
 def summed(seen: Sequence[Seen]) -> pd.DataFrame:
-    """A release's intervals by kind, group and basis: how many, how many hold the real number, the median width."""
+    """Count the intervals of a release by kind, group and basis.
+
+    The result has the number of intervals, the number that contain the real number, and the median width.
+    """
     frame = pd.DataFrame([vars(each) for each in seen])
     return frame.groupby(["kind", "group", "basis"], as_index=False).agg(
         intervals=("inside", "size"), inside=("inside", "sum"), width=("width", "median")
@@ -253,7 +275,7 @@ def summed(seen: Sequence[Seen]) -> pd.DataFrame:
 
 
 def shown(results: pd.DataFrame) -> Table:
-    """A place's coverage, with a standard error by releases, as a table for people."""
+    """Return the coverage for one set of settings as a table, with a standard error over releases."""
     place = str(results["place"].iloc[0])
     grid = Table("kind", "group", "basis", "releases", "intervals", "coverage", "s.e.", "width", title=place)
     for (kind, group, basis), part in results.groupby(["kind", "group", "basis"]):
@@ -266,7 +288,10 @@ def shown(results: pd.DataFrame) -> Table:
 
 
 def covered(part: pd.DataFrame) -> tuple[float, float]:
-    """The share of intervals that hold the real number, and its standard error by releases (a ratio estimate)."""
+    """Return the share of intervals that contain the real number, and its standard error over releases.
+
+    The share is a ratio estimate.
+    """
     inside, all_ = (part.groupby("seed")[name].sum().to_numpy(dtype=float) for name in ("inside", "intervals"))
     share, n = inside.sum() / all_.sum(), len(all_)
     spread = np.sqrt(n / max(n - 1, 1) * ((inside - share * all_) ** 2).sum()) / all_.sum()

@@ -1,7 +1,8 @@
-"""Where a benchmark's rows come from: the embedded sample, or ACS files; tables drawn from them place by place.
+"""Rows for benchmarks: the embedded sample or ACS files, and tables that are drawn from them by place.
 
-A table for a seed has all rows of PUMAs in a random order until there are enough, and so many of them at random. So
-tables differ by more than chance: one is of a town, the next of villages, and no constant was tuned on one of them.
+The table for a seed consists of PUMAs in random order, until there are enough rows, and a random sample of these rows.
+As a result, tables differ by more than sampling. For example, one table is from a town and the next one from villages.
+No constant was tuned on such a table.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ PLACE = "PUMA"
 
 
 def add_rows(parser: argparse.ArgumentParser) -> None:
-    """The options that say where rows come from."""
+    """Add the options for the source of the rows."""
     parser.add_argument("--root-dir", help="ACS files; without it, the embedded sample")
     parser.add_argument("--state", default="NY")
     parser.add_argument("--year", type=int, default=2024)
 
 
 def add_source(parser: argparse.ArgumentParser) -> None:
-    """The options that say where rows come from, and where results go."""
+    """Add the options for the source of the rows and for the folder of the results."""
     add_rows(parser)
     parser.add_argument("--results", type=Path, default=Path("benchmarks/results"), help="folder for CSV files")
 
 
 def source_of(arguments: Any) -> Source:
-    """The source that those options name."""
+    """Return the source that is given by the options."""
     if arguments.root_dir:
         return FolktablesSource((arguments.state,), arguments.year, root_dir=arguments.root_dir)
     return SampleSource()
@@ -46,13 +47,19 @@ def source_of(arguments: Any) -> Source:
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """Rows, and the place of each, a whole number: places are drawn whole. Without them, rows are drawn one by one."""
+    """Rows, and the place of each row as a whole number.
+
+    Complete places are drawn. If there are no places, rows are drawn individually.
+    """
 
     table: CodedTable
     places: Counts | None = None
 
     def draw(self, rows: int, seed: int) -> CodedTable:
-        """A table of so many rows, or of all if there are fewer; the same for the same seed."""
+        """Draw a table with the given number of rows, or with all rows if there are fewer.
+
+        The result is always the same for the same seed.
+        """
         rng = np.random.default_rng([11, seed])
         chosen = np.arange(len(self.table))
         if self.places is not None:
@@ -64,7 +71,10 @@ class Population:
 
 
 def population_of(arguments: Any, columns: Sequence[str], schema: Schema) -> Population:
-    """Of the states that the options name, joined by commas, by PUMA; of the embedded sample without them."""
+    """Return the population of the states in the options, with PUMAs as places.
+
+    Several states are joined by commas. Without `--root-dir`, the embedded sample is used.
+    """
     if not arguments.root_dir:
         return Population(CodedTable.encode(SampleSource().read(list(columns)), schema))
     tables, places, first = [], [], 0

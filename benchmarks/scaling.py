@@ -1,8 +1,9 @@
 """Seconds and memory against rows, columns, strata and workers: `python -m benchmarks.scaling`.
 
-One thing changes at a time; the rest stays at 100,000 rows, 10 columns, 18 strata of SEX × RAC1P, one worker. Rows are
-drawn from the source with replacement. Columns beyond the ten are copies, each set of copies from a draw of rows of its
-own, so that a copy is not a duplicate. Seeded noise (not private). Writes scaling_<mechanism>.csv.
+One setting changes at a time. The other settings are 100,000 rows, 10 columns, 18 strata of SEX × RAC1P and one worker.
+Rows are drawn from the source with replacement. If there are more than ten columns, the additional columns are copies.
+Each set of copies is from a separate draw of rows, so that a copy is not a duplicate. The noise is seeded, so the
+results are not private. They are written to scaling_<mechanism>.csv.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ AXES = {
     "strata": tuple(CUTS),
     "workers": (1, 2),
 }
-# Eight columns are the ten without these.
+# These columns are left out if there are only eight columns.
 SPARE = ("NATIVITY", "DREM")
 
 
@@ -48,7 +49,7 @@ class Setting:
 
 
 def settings(axes: list[str], most_rows: int) -> Iterator[tuple[str, Setting]]:
-    """Every point of the axes, one thing changed at a time."""
+    """Yield all points of the axes, in which one setting changes at a time."""
     for axis in axes:
         for value in AXES[axis]:
             if axis != "rows" or value <= most_rows:
@@ -56,7 +57,7 @@ def settings(axes: list[str], most_rows: int) -> Iterator[tuple[str, Setting]]:
 
 
 def names(width: int) -> tuple[str, ...]:
-    """The columns of a table this wide: the ten, fewer, or with copies.
+    """Return the columns of a table with the given width, which may include copies.
 
     >>> names(12)[-2:], len(names(8)), len(names(20))
     (('AGEP~2', 'SCHL~2'), 8, 20)
@@ -68,7 +69,10 @@ def names(width: int) -> tuple[str, ...]:
 
 
 def resample(table: CodedTable, setting: Setting, rng: np.random.Generator) -> CodedTable:
-    """A table of this many rows and columns, drawn with replacement; each set of copies from its own draw."""
+    """Draw a table with the given number of rows and columns with replacement.
+
+    Each set of copies is from a separate draw.
+    """
     wanted = names(setting.columns)
     schema = schema_of(wanted)
     codes = np.empty((setting.rows, len(wanted)), dtype=code_dtype(schema), order="F")
@@ -82,7 +86,7 @@ def resample(table: CodedTable, setting: Setting, rng: np.random.Generator) -> C
 
 
 def main() -> None:
-    """Measure every point, print as it goes, write the CSV file."""
+    """Measure all points, print the results, and write the CSV file."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__.splitlines()[0])
     add_source(parser)
     parser.add_argument("--mechanism", default="mst")
@@ -110,7 +114,8 @@ def main() -> None:
                 console.print(f"{axis} {setting}: failed, {error}", soft_wrap=True, highlight=False)
                 continue
             found.append({"axis": axis} | vars(setting) | vars(cost))
-            pd.DataFrame(found).to_csv(csv, index=False)  # at once: what was measured stays if the next is interrupted
+            # Written after each fit, so that an interruption does not lose results.
+            pd.DataFrame(found).to_csv(csv, index=False)
             console.print(
                 f"{setting.rows:>9,} rows {setting.columns:>3} columns {setting.strata:>4} strata "
                 f"{setting.workers} workers {cost.seconds:>8.1f} s {cost.cpu_seconds:>8.1f} processor s "

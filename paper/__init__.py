@@ -1,1 +1,1 @@
-"""The figures and tables of the papers, made again: `python -m paper`. In no wheel."""
+"""Reproduction of the figures and tables of the papers by `python -m paper`. It is not part of the wheel."""

@@ -1,4 +1,4 @@
-"""The command line: `python -m paper`, with the name of a paper and the numbers of its figures or tables."""
+"""The command line `python -m paper`, with the name of a paper and the numbers of its figures or tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PAPERS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command. Bad input ends with one sentence and exit code 2."""
+    """Run a command. If the input is invalid, print one sentence and exit with code 2."""
     given = _parser().parse_args(arguments)
     _, known, compare = PAPERS[given.paper]
     try:
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if number not in known:
                 raise InputError(f"{given.paper} has no number {number}; choose {known[0]} to {known[-1]}")
         places = [""] if given.source == "sample" else given.rows
-        made: set[str] = set()  # what needs no rows is made once
+        made: set[str] = set()  # comparisons that do not need rows are made only once
         for number, (source, rows) in product(given.numbers or known, [_source(each, given) for each in places]):
             settings = Settings(source, Path(given.output), given.runs, given.workers, given.quick, rows)
             for comparison in compare(number, settings):
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _source(rows: str, given: Namespace) -> tuple[Source, str]:
-    """The rows that an option names, and their name."""
+    """Return the source of the rows that an option names, and its name."""
     named = re.fullmatch(r"([A-Z]{2})-(\d{4})(-ESP)?", rows)
     if not rows:
         return SampleSource(), rows

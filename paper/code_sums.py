@@ -1,10 +1,13 @@
-"""The stratification paper's scores of means, computed as its published code computes them, by column.
+"""Scores of means from the stratification paper, computed by column in the same way as in its published code.
 
-They read codes counted from 0, and sum the errors of all columns. `equistrata.eval.scores.parity` reads released values
-(a marital status of 1 to 5, say), and averages. Each stratum's number of rows and sums of codes are all that the scores
-need; they are kept with every run, so a run can be scored in another way without a new fit.
+The published code reads codes counted from 0, and sums the errors of all columns. In contrast,
+`equistrata.eval.scores.parity` reads released values, such as a marital status of 1 to 5, and averages the errors. The
+scores only depend on the number of rows and the sums of codes in each stratum. These are stored with every run, so a
+run can be scored in another way without fitting again.
 
-Source: `generate_results_from_synth_data.py` and `plots_for_synths.ipynb` of github.com/lurosenb/stratify_dp.
+References
+----------
+.. [1] `generate_results_from_synth_data.py` and `plots_for_synths.ipynb` in github.com/lurosenb/stratify_dp.
 """
 
 from __future__ import annotations
@@ -19,7 +22,22 @@ from equistrata.data.table import CodedTable
 
 
 def sums_of(table: CodedTable, strata: Strata, names: Sequence[str]) -> Counts:
-    """Each declared stratum's number of rows, then the sum of the codes of each of d columns. Shape (k, 1 + d)."""
+    """Return the number of rows and the sums of codes of each declared stratum.
+
+    Parameters
+    ----------
+    table : CodedTable
+        The rows.
+    strata : Strata
+        The k declared strata.
+    names : sequence of str
+        The d columns.
+
+    Returns
+    -------
+    ndarray of shape (k, 1 + d)
+        The number of rows, followed by the sum of the codes of each column.
+    """
     index = strata.index(table)
     ones = np.ones(len(table), dtype=np.int64)
     columns = [ones, *(table.column(name).astype(np.int64) for name in names)]
@@ -30,13 +48,25 @@ def sums_of(table: CodedTable, strata: Strata, names: Sequence[str]) -> Counts:
 
 
 def column_errors(real: Counts, synthetic: Counts) -> Floats:
-    """Each column's parity error of the means (Definition 11, ω = 1/k), shape (d,). The paper plots their sum.
+    """Compute the parity error of the means for each column (Definition 11 with ω = 1/k). The paper plots their sum.
 
-    Strata with at least 0.1 % of the real rows are covered. The real population is the rows of these strata, and the
-    synthetic one is all synthetic rows; the latter's mean also answers for a stratum without synthetic rows. Where the
-    real mean is 0 the code divides by 0, and such an error is left out here (of New York 2018 there is none but in
-    columns that define strata).
+    A stratum is covered if it has at least 0.1 % of the real rows. The real population consists of the rows of the
+    covered strata, and the synthetic population consists of all synthetic rows. The mean of the synthetic population is
+    also used for a stratum without synthetic rows. If the real mean is 0, the published code divides by 0. This error
+    is left out here. In New York 2018, this only occurs for columns that define strata.
 
+    Parameters
+    ----------
+    real, synthetic : ndarray of shape (k, 1 + d)
+        The sums of the real rows and of the synthetic rows. See `sums_of`.
+
+    Returns
+    -------
+    ndarray of shape (d,)
+        The parity error of each column.
+
+    Examples
+    --------
     >>> real = np.array([[2, 4], [2, 2]])  # two strata of two rows; means 2 and 1, and 1.5 of all rows
     >>> synthetic = np.array([[1, 1], [3, 3]])  # means 1 and 1, and 1 of all rows
     >>> column_errors(real, synthetic).round(4).tolist()  # 1/2 · |1.5 − 1| / 1.5 + |2 − 1| / 2 + 0
@@ -48,7 +78,9 @@ def column_errors(real: Counts, synthetic: Counts) -> Floats:
 
 
 def maximum_disparity(real: Counts, synthetic: Counts) -> float:
-    """The largest relative error of a column's mean in a covered stratum that has synthetic rows: Figure 7 (a).
+    """Return the largest relative error of a column's mean over the strata, as in Figure 7 (a).
+
+    Only covered strata with synthetic rows are used.
 
     >>> maximum_disparity(np.array([[2, 4], [2, 2]]), np.array([[1, 1], [0, 0]]))
     0.5
@@ -62,8 +94,11 @@ def _covered(real: Counts) -> Counts:
 
 
 def _errors(real: Counts, synthetic: Counts) -> tuple[Floats, Floats]:
-    """Relative errors of the means of all rows, shape (d,), and of the k covered strata, shape (k, d), NaN where the
-    real mean is 0."""
+    """Return the relative errors of the means, which are NaN if the real mean is 0.
+
+    The first array has shape (d,) and contains the errors over all rows. The second one has shape (k, d) and contains
+    the errors of the k covered strata.
+    """
     covered = _covered(real)
     truth, found, everybody = real[covered], synthetic[covered], synthetic.sum(axis=0)
     found = np.where(found[:, :1] > 0, found, everybody)

@@ -1,6 +1,6 @@
-"""Numbers of a paper beside ours: one table in the terminal, the same as CSV, and a plot.
+"""Comparisons of published numbers with ours, as a table in the terminal, as a CSV file and as a plot.
 
-Every paper's module makes a `Comparison`. What is shown, written and drawn does not depend on the paper.
+Each module of a paper returns a `Comparison`. The output does not depend on the paper.
 
 >>> found = compare([("AIM", "by strata", 0.1, 3.0), ("AIM", "by strata", 0.1, 1.0)], {("AIM", "by strata", 0.1): 2.3})
 >>> found[0].ours, found[0].runs, found[0].published
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 Place = tuple[str, str, float]
 Sample = tuple[str, str, float, float]
 
-BAND = (0.1, 0.9)  # quantiles of the runs
-LOG_SPAN = 10.0  # an axis is logarithmic where its values, all positive, span more than this factor
-WIDTH, HEIGHT = 4.2, 2.7  # of a panel, in inches
+BAND = (0.1, 0.9)  # the quantiles of the runs
+LOG_SPAN = 10.0  # an axis is logarithmic if its values are positive and span more than this factor
+WIDTH, HEIGHT = 4.2, 2.7  # the size of a panel in inches
 DPI = 150
 MARKERS = "osD^vP"
 STYLE: dict[Any, Any] = {
@@ -47,8 +47,24 @@ STYLE: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Settings:
-    """How much is run, on which rows, and where files go. Without `runs` each paper has its own number of them. `rows`
-    names the rows in names of files; with -ESP at its end they have the stratification paper's column ESP."""
+    """The settings of a reproduction.
+
+    Attributes
+    ----------
+    source : Source
+        The source of the rows.
+    output : Path
+        The folder to which files are written.
+    runs : int or None
+        The number of runs. If None, each paper has its own number.
+    workers : int
+        The number of processes.
+    quick : bool
+        If True, a smaller number of runs is used.
+    rows : str
+        The name of the rows in the names of files. If it ends in -ESP, the rows have the column ESP of the
+        stratification paper.
+    """
 
     source: Source
     output: Path = Path("experiments")
@@ -58,28 +74,28 @@ class Settings:
     rows: str = ""
 
     def runs_of(self, whole: int, quick: int) -> int:
-        """The number of runs that was chosen, or one of these."""
+        """Return the chosen number of runs, or the default, which is `quick` for a quick run and `whole` otherwise."""
         return self.runs or (quick if self.quick else whole)
 
 
 @dataclass(frozen=True)
 class Number:
-    """One number of a paper, and ours.
+    """A published number and our number.
 
     Attributes
     ----------
     panel : str
-        What the number is of: a panel of a figure, or a column of a table.
+        The panel of the figure, or the column of the table.
     arm : str
-        Which method it belongs to. Another implementation of a method is another arm.
+        The method. Another implementation of a method is a separate arm.
     x : float
-        What was varied, for example ε. It is infinite for an arm without privacy.
+        The value of the variable that changes, for example ε. It is infinite for an arm without privacy.
     ours, low, high : float
-        Mean of our runs, and their 10 % and 90 % quantiles.
+        The mean of our runs, and their 10 % and 90 % quantiles.
     runs : int
-        How many runs the mean is of; 1 for a number that does not depend on chance.
+        The number of runs. It is 1 for a number that does not depend on chance.
     published : float or None
-        The paper's number, where it printed one.
+        The published number. None if the paper does not print it.
     """
 
     panel: str
@@ -99,12 +115,13 @@ class Comparison:
     Attributes
     ----------
     name : str
-        Stem of its files.
+        The name of its files without their endings.
     title, axis : str
-        What it shows, and what `x` is.
+        The title, and the name of the variable `x`.
     note : str
-        Where our numbers are from, and that they are not private.
+        A note on the origin of our numbers, which states that they are not private.
     numbers : tuple of Number
+        The numbers.
     """
 
     name: str
@@ -114,7 +131,7 @@ class Comparison:
     numbers: tuple[Number, ...]
 
     def table(self) -> Table:
-        """Make a table for the terminal. A cell is our number, with the published one in brackets."""
+        """Create a table for the terminal. Each cell contains our number, with the published number in parentheses."""
         places = sorted({number.x for number in self.numbers})
         cells = {(number.panel, number.arm, number.x): _cell(number) for number in self.numbers}
         shown = Table(title=self.title, title_justify="left", caption=f"ours (published). {self.note}")
@@ -130,7 +147,10 @@ class Comparison:
         return shown
 
     def write(self, folder: Path) -> list[Path]:
-        """Write `<name>.csv` and `<name>.png` to a folder, which is made if it is not there, and return their paths."""
+        """Write `<name>.csv` and `<name>.png` to a folder, and return their paths.
+
+        The folder is created if necessary.
+        """
         from matplotlib import rc_context
 
         folder.mkdir(parents=True, exist_ok=True)
@@ -144,7 +164,7 @@ class Comparison:
         return paths
 
     def draw(self) -> Canvas:
-        """Draw a plot for each panel, with a curve for each arm. Published numbers are dotted."""
+        """Plot each panel with one curve per arm. Published numbers are shown as dotted lines."""
         from matplotlib.figure import Figure as Canvas
 
         panels, arms = _each(n.panel for n in self.numbers), _each(n.arm for n in self.numbers)
@@ -167,14 +187,19 @@ class Comparison:
 
 
 def compare(samples: Iterable[Sample], published: Mapping[Place, float]) -> tuple[Number, ...]:
-    """Average runs, and put the published numbers beside them.
+    """Average the runs, and combine them with the published numbers.
 
     Parameters
     ----------
     samples : iterable of (panel, arm, x, value)
-        One for each run.
+        One element for each run.
     published : mapping of (panel, arm, x) to float
-        What the paper printed. Places without a run are not shown.
+        The published numbers. A published number without a run is not shown.
+
+    Returns
+    -------
+    tuple of Number
+        One number for each panel, arm and x.
     """
     values: dict[Place, list[float]] = {}
     for panel, arm, x, value in samples:
@@ -183,7 +208,7 @@ def compare(samples: Iterable[Sample], published: Mapping[Place, float]) -> tupl
 
 
 def read_published(name: str) -> pd.DataFrame:
-    """Read a table of published numbers, `paper/published/<name>.csv`."""
+    """Read a table of published numbers from `paper/published/<name>.csv`."""
     with resources.as_file(resources.files("paper") / "published" / f"{name}.csv") as path:
         return pd.read_csv(path)
 
@@ -204,7 +229,7 @@ def _each(names: Iterable[str]) -> list[str]:
 
 
 def _mark(series: int, label: str) -> Line2D:
-    """The mark of a curve; series -1 is that of published numbers."""
+    """Return the mark of a curve. The series -1 is used for published numbers."""
     from matplotlib.lines import Line2D
 
     colour = LIGHT["muted"] if series < 0 else LIGHT[SERIES[series % len(SERIES)]]
@@ -228,6 +253,6 @@ def _draw(numbers: list[Number], arms: list[str], axes: Axes) -> None:
     ):
         if values and min(values) > 0 and max(values) > LOG_SPAN * min(values):
             axes.set(**{f"{axis.axis_name}scale": "log"})
-            axis.set_major_formatter("{x:g}")  # matplotlib's own labels are formulas, which `STYLE` does not parse
+            axis.set_major_formatter("{x:g}")  # the default labels are formulas, which `STYLE` does not parse
             axis.set_minor_formatter("")
     axes.grid(color=LIGHT["grid"])

@@ -1,7 +1,7 @@
-"""Simulated A/B tests over federated holders: width and coverage of the intervals over many rounds.
+"""Simulated A/B tests over federated holders, with the width and coverage of intervals over many rounds.
 
-`TABLES` holds the settings of the federated-experiments paper's seven tables, read off the tables where these
-contradict the text (docs/federated.md). Outcomes are made up: nothing here is private.
+`TABLES` contains the settings of the seven tables of the federated-experiments paper. If a table contradicts the text,
+then the setting of the table is used (docs/federated.md). The outcomes are simulated, so the results are not private.
 
 >>> setting = Setting(arms=(600, 400), epsilons=(1.0,), trials=(64,), rounds=200)
 >>> rows = simulate(setting, seed=1)
@@ -44,16 +44,39 @@ ROUNDS, QUICK_ROUNDS = 10_000, 400
 
 @dataclass(frozen=True)
 class Setting:
-    """What to simulate. The defaults are those of the paper's Table 3, except for the privacy of the variances.
+    """The settings of a simulation.
 
-    Attributes:
-        outcomes: "gaussian": N(∓effect/2, sigma²) in the control and the treated arm, clipped to ±1, a person's two
-            outcomes independent; "constant-effect": uniform on `uniform`, plus `effect` in the treated arm.
-        arms: people in the treated and in the control arm, at least 2 each.
-        epsilons, trials: every ε is simulated with every m.
-        mean_share, orders, maximum: as `ArmDesign` and its target; None for the defaults.
-        variances: "private": from noisy second moments. "exact": the exact sample variances and the coins' largest
-            variance, as in the paper's tables, which is **not** private.
+    The defaults are equal to Table 3 of the paper, except for the privacy of the variances.
+
+    Attributes
+    ----------
+    outcomes : str
+        If "gaussian", the outcomes of the control arm and of the treated arm have the distribution N(∓effect/2,
+        sigma²), clipped to ±1. The two outcomes of a person are independent. If "constant-effect", the outcomes are
+        uniform on `uniform`, and `effect` is added in the treated arm.
+    sigma : float
+        The standard deviation of Gaussian outcomes.
+    uniform : tuple of float
+        The range of uniform outcomes.
+    effect : float
+        The difference between the treated arm and the control arm.
+    arms : tuple of int
+        The number of people in the treated arm and in the control arm, at least 2 each.
+    target : str
+        The estimand, "pate" or "sate".
+    epsilons, trials : tuple
+        The values of ε and m. Every combination is simulated.
+    delta : float
+        The privacy parameter δ.
+    level : float
+        The level of the intervals, in (0, 1).
+    mean_share, orders, maximum
+        The parameters of `ArmDesign` and its target. None is the default.
+    variances : str
+        If "private", the variances are computed from noisy second moments. If "exact", the exact sample variances and
+        the largest variance of the coins are used, as in the tables of the paper. This is **not** private.
+    rounds : int
+        The number of rounds.
     """
 
     outcomes: Outcomes = "gaussian"
@@ -81,22 +104,33 @@ TABLES: dict[int, Setting] = {
     2: replace(_PAPER, target="sate"),
     3: _PAPER,
     4: replace(_CONSTANT, target="sate"),
-    5: _PAPER,  # as printed: its numbers are Table 3's to the last digit, whatever its caption says
+    5: _PAPER,  # as printed; all of its numbers are equal to Table 3, which contradicts its caption
     6: replace(_CONSTANT, target="sate", arms=(5000, 5000)),
     7: replace(_CONSTANT, arms=(5000, 5000)),
 }
 
 
 def as_users_would(setting: Setting) -> Setting:
-    """The same people and target by equistrata's defaults: private variances, the best share and order, θ up to ¼."""
+    """Return the same setting with the defaults of equistrata.
+
+    These are private variances, the best share and order, and θ up to ¼.
+    """
     return replace(setting, mean_share=None, orders=None, maximum=MAX_THETA, variances="private")
 
 
 @dataclass(frozen=True)
 class GaussianSettings:
-    """Central noise for the mean and the mean square of an arm: a trusted party sees n rows (n ≥ 2, public) in ±1.
+    """Gaussian noise for the mean and the mean square of an arm in the central model.
 
-    What distributed privacy costs is the difference between this and the Poisson-binomial mechanism.
+    A trusted party has n rows with values in ±1, where n ≥ 2 is public. The difference from the Poisson-binomial
+    mechanism is the cost of distributed privacy.
+
+    Attributes
+    ----------
+    rows : int
+        The number of rows.
+    mean_rho, square_rho : float
+        The privacy cost of the mean and of the mean square in zCDP.
     """
 
     rows: int
@@ -105,16 +139,16 @@ class GaussianSettings:
 
     @property
     def mean_sigma(self) -> float:
-        """The standard deviation of the noise of the mean."""
+        """The standard deviation of the noise in the mean."""
         return gaussian_sigma(self.mean_rho, 2 / self.rows)
 
     @property
     def square_sigma(self) -> float:
-        """The standard deviation of the noise of the mean square."""
+        """The standard deviation of the noise in the mean square."""
         return gaussian_sigma(self.square_rho, 1 / self.rows)
 
     def arm(self, noisy: Floats, squares: Floats) -> Arm:
-        """The arm by noisy means of the values and of their squares. See `private_arm`."""
+        """Return the arm from the noisy means of the values and of their squares. See `private_arm`."""
         noise, kept = self.mean_sigma**2, 1 - 1 / self.rows
         squared = np.clip(noisy**2 - noise, 0, 1)
         variance: Floats = (squares - noisy**2 + noise) / kept
@@ -130,26 +164,56 @@ def settle_gaussian(
     mean_share: float | None = None,
     orders: tuple[float, ...] | None = None,
 ) -> GaussianSettings:
-    """Noise at which both means of an arm of `rows` people are (ε, δ)-DP together.
+    """Compute the noise for which both means of an arm are jointly (ε, δ)-DP.
 
-    Privacy: replace-one within the arm, n public. The mean has sensitivity 2/n and the mean square 1/n; Gaussian noise
-    of standard deviation Δ/√(2ρ) costs ρ (Bun and Steinke, Proposition 1.6), and the two amounts add up to the ρ that
-    (ε, δ) implies, by these orders alone where some are given.
+    Neighbouring arms differ in the values of one person (replace-one), and the number of people n is public. The mean
+    has sensitivity 2/n, and the mean square has sensitivity 1/n. Gaussian noise with standard deviation Δ/√(2ρ) costs ρ
+    [1]_. The two costs add up to the ρ that corresponds to (ε, δ). If orders are given, only these are used for the
+    conversion.
+
+    Parameters
+    ----------
+    rows : int
+        The number of people in the arm, which is public.
+    epsilon, delta : float
+        The privacy parameters.
+    mean_share : float, optional
+        The share of ρ for the mean. The default is the best share.
+    orders : tuple of float, optional
+        The Rényi orders for the conversion.
+
+    Returns
+    -------
+    GaussianSettings
+        The settings.
+
+    References
+    ----------
+    .. [1] Bun and Steinke (2016), Proposition 1.6.
     """
     rho = high = float(Rho.from_epsilon_delta(epsilon, delta))
-    if orders is not None:  # fewer orders convert no better
+    if orders is not None:  # a subset of the orders cannot give a better conversion
         excess = lambda rho: epsilon_of(lambda order: rho * order, delta, orders) - epsilon  # noqa: E731
         rho = float(brentq(excess, 0.0, high * (1 + 1e-6), xtol=high * 1e-12)) * (1 - 1e-9)
-    # The noise in ŝ²/n, beside that in the mean: √(2ρ)·f/(4√(1 − f)).
+    # The noise in ŝ²/n relative to the noise in the mean is √(2ρ)·f/(4√(1 − f)).
     share = share_for(4 / math.sqrt(2 * rho)) if mean_share is None else mean_share
     return GaussianSettings(rows, rho * share, rho * (1 - share))
 
 
 @dataclass(frozen=True)
 class Row:
-    """One method at one ε: how often its interval held the true effect (0 to 1), and its mean width.
+    """The result of one method at one ε.
 
-    `method` is "none" (no privacy, ε infinite), "gaussian" (central) or "poisson-binomial m = …".
+    Attributes
+    ----------
+    method : str
+        "none" (no privacy, ε is infinite), "gaussian" (central model) or "poisson-binomial m = …".
+    epsilon : float
+        The privacy parameter ε.
+    coverage : float
+        The share of intervals that contain the true effect.
+    width : float
+        The mean width of the intervals.
     """
 
     method: str
@@ -166,7 +230,7 @@ class _Method:
 
 
 def compare_table(table: int, settings: Settings) -> Iterator[Comparison]:
-    """Simulate a table as the paper ran it, beside what it printed, and with equistrata's defaults."""
+    """Simulate a table with the settings of the paper, and with the defaults of equistrata."""
     printed = read_published("federated")
     printed = printed[printed.table == table]
     published = {
@@ -185,7 +249,10 @@ def compare_table(table: int, settings: Settings) -> Iterator[Comparison]:
 
 
 def simulate(setting: Setting, *, seed: int, workers: int = 1) -> list[Row]:
-    """Run the rounds and sum up. The result follows from the setting and the seed, whatever the number of workers."""
+    """Run the rounds of a simulation, and return the result of each method.
+
+    The result only depends on the setting and the seed. It does not depend on the number of workers.
+    """
     methods = list(_methods(setting))
     blocks = math.ceil(setting.rounds / ROUNDS_AT_ONCE)
     sizes = [min(ROUNDS_AT_ONCE, setting.rounds - i * ROUNDS_AT_ONCE) for i in range(blocks)]
@@ -210,7 +277,7 @@ def _methods(setting: Setting) -> Iterator[_Method]:
 
 
 def _block(setting: Setting, methods: Sequence[_Method], part: tuple[int, np.random.SeedSequence]) -> Floats:
-    """Coverage and width of each method, summed over some rounds. Shape (methods, 2)."""
+    """Return the coverage and the width of each method, summed over some rounds, shape (methods, 2)."""
     rounds, stream = part
     rng = np.random.default_rng(stream)
     sums = np.zeros((len(methods), 2))
@@ -226,9 +293,9 @@ def _block(setting: Setting, methods: Sequence[_Method], part: tuple[int, np.ran
 
 
 def _outcomes(setting: Setting, rounds: int, rng: np.random.Generator) -> tuple[tuple[Floats, Floats], Floats]:
-    """The outcomes observed in the two arms, each (rounds, n_j), and the true effect of each round.
+    """Return the observed outcomes in the two arms, shape (rounds, n_j) each, and the true effect of each round.
 
-    People are exchangeable, so the first n_t are the treated. Counterfactuals are drawn only for the SATE.
+    People are exchangeable, so the first n_t people are treated. Counterfactual outcomes are only drawn for the SATE.
     """
     treated, control = setting.arms
     if setting.outcomes == "constant-effect":
@@ -248,14 +315,17 @@ def _outcomes(setting: Setting, rounds: int, rng: np.random.Generator) -> tuple[
 
 
 def _clipped_mean(mean: float, sigma: float) -> float:
-    """The mean of N(mean, σ²) clipped to ±1."""
+    """Return the mean of N(mean, σ²) clipped to ±1."""
     low, high = (-1 - mean) / sigma, (1 - mean) / sigma
     inside = mean * (norm.cdf(high) - norm.cdf(low)) - sigma * (norm.pdf(high) - norm.pdf(low))
     return float(inside - norm.cdf(low) + norm.sf(high))
 
 
 def exact_arm(values: npt.ArrayLike) -> Arm:
-    """The arm without privacy: exact mean and sample variance over the last axis. Not for publication."""
+    """Return the arm without privacy, from the exact mean and sample variance over the last axis.
+
+    This must not be published.
+    """
     x = np.asarray(values, dtype=np.float64)
     rows = check_rows(x.shape[-1])
     return Arm(rows, x.mean(axis=-1), x.var(axis=-1, ddof=1))

@@ -1,4 +1,4 @@
-"""Measured lines in a CSV file, each written as soon as it is known, so that none is made twice."""
+"""Results in a CSV file. Each line is written as soon as it is known, so that no result is computed twice."""
 
 from __future__ import annotations
 
@@ -24,12 +24,17 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class LineFile(Generic[C, L]):
-    """A CSV file with a header, one line for each place of a grid.
+    """A CSV file with a header and one line for each place of a grid.
 
-    Attributes:
-        path: the file; its folder is made when the first line is written.
-        cell: a frozen dataclass of texts and numbers: a place.
-        line: a subclass of `cell` with what was measured there; what was not measured is None, and empty in the file.
+    Attributes
+    ----------
+    path : Path
+        The file. Its folder is created with the first line.
+    cell : type
+        A frozen dataclass of texts and numbers, which represents a place.
+    line : type
+        A subclass of `cell` with the results for a place. A result that was not measured is None, and empty in the
+        file.
     """
 
     path: Path
@@ -37,9 +42,10 @@ class LineFile(Generic[C, L]):
     line: type[L]
 
     def read(self) -> dict[C, L]:
-        """Place → line. A later line of a place replaces an earlier one; a line that was cut off counts as not written.
+        """Read the file, and return the line of each place.
 
-        Raises InputError if the file holds other columns than these.
+        If a place occurs several times, the last line is used. An incomplete line at the end is ignored. Raises
+        InputError if the file has other columns.
         """
         if not self.path.exists():
             return {}
@@ -54,12 +60,15 @@ class LineFile(Generic[C, L]):
         return {self.cell(**{name: getattr(line, name) for name in places}): line for line in lines}
 
     def append(self, lines: Iterable[L]) -> None:
-        """Write lines at the end, after a header if the file is new; first drop the rest of a line that was cut off."""
+        """Append lines to the file, after a header if the file is new.
+
+        An incomplete line at the end is removed first.
+        """
         buffer = io.StringIO(newline="")
         writer = csv.DictWriter(buffer, self._header, lineterminator="\n")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # another process may write to the same file
+            fcntl.flock(file, fcntl.LOCK_EX)  # another process may write to the file
             file.seek(0)
             whole = file.read().rfind(b"\n") + 1
             file.truncate(whole)
@@ -85,7 +94,7 @@ class LineFile(Generic[C, L]):
 
 
 def spread(function: Callable[[Given], Found], items: Sequence[Given], workers: int) -> Iterator[Found]:
-    """The results for all items, in order, made by clean processes where there are several workers."""
+    """Yield the results for all items in order. If there are several workers, they are computed in clean processes."""
     if min(workers, len(items)) <= 1:
         yield from map(function, items)
         return
@@ -99,6 +108,6 @@ def spread(function: Callable[[Given], Found], items: Sequence[Given], workers: 
 
 
 def _value(text: str, kind: Any) -> Any:
-    """The text as its declared type, of which `X | None` is empty for None."""
+    """Convert a text to its declared type. An empty text is None for the type `X | None`."""
     either = get_args(kind)
     return None if either and not text else (either[0] if either else kind)(text)

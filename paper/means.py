@@ -1,7 +1,7 @@
-"""The paper's means of census columns: Coinpress over all rows and by strata, for every choice of strata columns.
+"""Means of census columns from the paper: Coinpress over all rows and by strata, for every choice of columns.
 
-Errors are exact and noise is seeded: nothing of this is private. Each seed's 80 % are the private rows, the other 20 %
-the public table that gives PubStratCoinpress its weights.
+The errors are exact and the noise is seeded, so the results are not private. For each seed, 80 % of the rows are
+private. The other 20 % are the public table from which PubStratCoinpress takes its weights.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from paper.synthesizers import TRAINING_SHARE
 
 SCHEMA = "acs_means"
 STRATA_COLUMNS = ("SEX", "RAC1P", "AGEP", "DIS")
-CODED = (*STRATA_COLUMNS, "NATIVITY")  # strata must leave a column over
+CODED = (*STRATA_COLUMNS, "NATIVITY")  # at least one column must not define strata
 OUTCOMES = ("SCHL", "WKHP", "JWMNP", "PINCP")
 STRATA = tuple("_".join(chosen) for size in range(1, 5) for chosen in combinations(STRATA_COLUMNS, size))
 RHO = 0.5
@@ -36,20 +36,34 @@ COINPRESS, STRATIFIED, PUBLIC = "Coinpress", "StratCoinpress", "PubStratCoinpres
 AS_PUBLISHED, STRATIFIED_AS_PUBLISHED = "Coinpress, published priors", "StratCoinpress, published priors"
 ALONE, RELEASED = "StratCoinpress (no shrinkage)", "StratCoinpress at two levels (default)"
 ESTIMATORS = (AS_PUBLISHED, STRATIFIED_AS_PUBLISHED, COINPRESS, STRATIFIED, PUBLIC, ALONE, RELEASED)
-# Of the published code: where the mean lies, and how far from there at most. It takes the rows to have σ = 1.
+# The centre and the radius of the prior for the mean in the published code, which assumes σ = 1 for the rows.
 PRIORS = {"SCHL": (12.0, 12.0), "WKHP": (40.0, 80.0), "JWMNP": (30.0, 100.0), "PINCP": (40_000.0, 1_000_000.0)}
 PUBLISHED_SIGMA = 1.0
 
 
 @dataclass(frozen=True)
 class MeanCell:
-    """One place: an outcome's mean by these strata (columns joined by "_"), by one estimator at one ρ.
+    """The mean of an outcome by some strata, for one estimator and one ρ.
 
-    "Coinpress" gives every stratum the population's mean. "StratCoinpress" and "PubStratCoinpress" are the paper's
-    (Gaussian tail, public sizes), weighted by the rows' own shares and by those of the public rows. "Published priors"
-    are `PRIORS` in place of the schema's declared bounds and standard deviation. "StratCoinpress at
-    two levels (default)" is a release's: noisy sizes, adaptive tail, declared bounds, shrinkage towards all rows;
-    "(no shrinkage)" is a release with `--no-shrinkage`.
+    "Coinpress" uses the population mean for every stratum. "StratCoinpress" and "PubStratCoinpress" are the estimators
+    of the paper, with a Gaussian tail and public sizes. They are weighted by the shares of the private rows and of the
+    public rows, respectively. "Published priors" means that `PRIORS` replaces the declared bounds and standard
+    deviation of the schema. "StratCoinpress at two levels (default)" is the estimator of a release, which uses noisy
+    sizes, an adaptive tail, declared bounds and shrinkage towards all rows. "(no shrinkage)" is the estimator of a
+    release with `--no-shrinkage`.
+
+    Attributes
+    ----------
+    outcome : str
+        The column of the mean.
+    strata : str
+        The columns that define the strata, joined by "_".
+    estimator : str
+        The name of the estimator.
+    rho : float
+        The privacy cost in zCDP.
+    seed : int
+        The seed of the split and of the noise.
     """
 
     outcome: str
@@ -61,13 +75,18 @@ class MeanCell:
 
 @dataclass(frozen=True)
 class MeanLine(MeanCell):
-    """A place and what was measured there.
+    """The result for one cell.
 
-    Attributes:
-        declared: the number of declared strata.
-        kept: the number of those with at least 0.1 % of the rows that have the outcome.
-        population_error: |estimate − mean|/|mean| over all private rows that have the outcome.
-        parity_error: Definition 11 with ω = 1/k over the kept strata.
+    Attributes
+    ----------
+    declared : int
+        The number of declared strata.
+    kept : int
+        The number of strata with at least 0.1 % of the rows that have the outcome.
+    population_error : float
+        |estimate − mean|/|mean| over all private rows that have the outcome.
+    parity_error : float
+        The parity error of Definition 11 with ω = 1/k over the kept strata.
     """
 
     declared: int
@@ -77,20 +96,23 @@ class MeanLine(MeanCell):
 
 
 def grid(outcomes: Sequence[str], strata: Sequence[str], seeds: int) -> Iterator[MeanCell]:
-    """Seed by seed, outcome by outcome."""
+    """Yield all cells, ordered by seed and outcome."""
     for seed, outcome, by, estimator in product(range(seeds), outcomes, strata, ESTIMATORS):
         yield MeanCell(outcome, by, estimator, RHO, seed)
 
 
 def measure(cell: MeanCell, source: Source) -> MeanLine:
-    """Estimate and score one place on the rows of a source."""
+    """Compute the estimate and the errors of one cell on the rows of a source."""
     table, outcomes, schema = read_people(cast(Any, source))
     return _measure(cell, table, outcomes[cell.outcome], schema[cell.outcome])
 
 
 @lru_cache(maxsize=1)
 def read_people(source: Source) -> tuple[CodedTable, dict[str, Floats], Schema]:
-    """The coded columns of the strata; each outcome's values, shape (n,), NaN where absent; the schema of both."""
+    """Read the columns of the strata, the outcomes and their schema.
+
+    The values of each outcome have shape (n,), and absent values are NaN.
+    """
     schema = Schema.load(SCHEMA)
     frame = source.read([*CODED, *OUTCOMES])
     outcomes = {}
@@ -101,9 +123,26 @@ def read_people(source: Source) -> tuple[CodedTable, dict[str, Floats], Schema]:
 
 
 def errors(groups: Mapping[Any, Floats], population: float, by_stratum: Floats) -> tuple[int, float, float]:
-    """The number of strata with at least 0.1 % of the rows, the relative error of the population's mean, and the parity
-    error over these strata with ω = 1/k.
+    """Compute the number of kept strata, the relative error of the population mean, and the parity error.
 
+    A stratum is kept if it has at least 0.1 % of the rows. The parity error is over the kept strata with ω = 1/k.
+
+    Parameters
+    ----------
+    groups : mapping
+        The values of each stratum.
+    population : float
+        The estimate of the population mean.
+    by_stratum : ndarray of shape (k,)
+        The estimate of each stratum's mean.
+
+    Returns
+    -------
+    tuple
+        The number of strata, the relative error and the parity error.
+
+    Examples
+    --------
     >>> errors({(1,): np.array([1.0, 3.0]), (2,): np.array([4.0, 4.0])}, 3.0, np.array([1.0, 4.0]))
     (2, 0.0, 0.5)
     """
@@ -135,7 +174,7 @@ def _measure(cell: MeanCell, table: CodedTable, values: Floats, column: Column) 
 def _estimate(
     cell: MeanCell, column: Column, groups: dict[Hashable, Floats], everybody: Floats, weights: PublicWeights | None
 ) -> tuple[float, Floats]:
-    """The population's mean, and each stratum's, shape (k,)."""
+    """Return the estimates of the population mean and of each stratum's mean, shape (k,)."""
     assert column.sigma is not None
     lower, upper = column.mean_bounds
     coinpress = Coinpress(lower, upper, column.sigma, tail="gaussian")

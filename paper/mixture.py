@@ -1,8 +1,9 @@
-"""The paper's simulated means as its published code makes them: Coinpress over k Gaussians, whole and by group.
+"""Simulated means from the paper, as in its published code: Coinpress over k Gaussians, in total and by group.
 
-Group sizes are n times a draw of the symmetric Dirichlet law, group i has mean μᵢ ~ N(0, 1) and deviation 1, and one
-half of the rows, drawn at random, is public: it gives PubStratCoinpress its shares, and nothing else. (The paper's text
-has deviations σᵢ ~ U(0.1, 2).) Estimators know |μ| ≤ 3 and σ = 1. Errors are from the mean of the private rows.
+The sizes of the groups are n times a draw from the symmetric Dirichlet distribution. Group i has mean μᵢ ~ N(0, 1) and
+standard deviation 1. One half of the rows, drawn at random, is public. PubStratCoinpress only uses these rows for its
+shares. (In the text of the paper, the standard deviations are σᵢ ~ U(0.1, 2).) The estimators use |μ| ≤ 3 and σ = 1.
+The errors are relative to the mean of the private rows.
 
 >>> 0 < measure(MixtureCell(3, 1.0, 4000, 0)).stratified < 0.1
 True
@@ -22,8 +23,8 @@ from equistrata.privacy.noise import SeededNoise
 
 GROUPS = (3, 6, 12)
 ALPHAS = (0.3, 0.5, 0.7, 1.0, 3.0, 10.0)
-SIZES = (4_000, 8_000, 12_000, 16_000, 20_000)  # of which one half is private
-RUNS_PER_SEED = 10  # the published number of runs
+SIZES = (4_000, 8_000, 12_000, 16_000, 20_000)  # one half of the rows is private
+RUNS_PER_SEED = 10  # the number of runs in the paper
 RHO = 0.5
 RADIUS, SIGMA = 3.0, 1.0
 PUBLIC_SHARE = 0.5
@@ -38,7 +39,19 @@ ARMS = {
 
 @dataclass(frozen=True)
 class MixtureCell:
-    """One simulated table: k groups, Dirichlet α, n rows, number of the run."""
+    """One simulated table.
+
+    Attributes
+    ----------
+    k : int
+        The number of groups.
+    alpha : float
+        The parameter α of the Dirichlet distribution.
+    n : int
+        The number of rows.
+    run : int
+        The number of the run.
+    """
 
     k: int
     alpha: float
@@ -48,10 +61,22 @@ class MixtureCell:
 
 @dataclass(frozen=True)
 class MixtureLine(MixtureCell):
-    """|estimate − mean of the private rows| of one table, in units of a group's deviation.
+    """The error |estimate − mean of the private rows| of each estimator for one table.
 
-    `stratified` has the private rows' own shares, `public` those of the public rows, and `two_levels` is a release's
-    (noisy sizes, all rows and groups). `sampling` joins exact means of groups by the public shares.
+    The unit is the standard deviation of a group.
+
+    Attributes
+    ----------
+    coinpress : float
+        The error of Coinpress over all rows.
+    stratified : float
+        The error of StratCoinpress with the shares of the private rows.
+    public : float
+        The error of PubStratCoinpress, which uses the shares of the public rows.
+    two_levels : float
+        The error of the estimator of a release, with noisy sizes and two levels (all rows and groups).
+    sampling : float
+        The error of the exact means of groups, combined with the public shares.
     """
 
     coinpress: float
@@ -62,13 +87,16 @@ class MixtureLine(MixtureCell):
 
 
 def grid(groups: Sequence[int], alphas: Sequence[float], sizes: Sequence[int], runs: int) -> Iterator[MixtureCell]:
-    """All of them, table by table."""
+    """Yield all cells, ordered by table."""
     for k, alpha, n, run in product(groups, alphas, sizes, range(runs)):
         yield MixtureCell(k, alpha, n, run)
 
 
 def measure(cell: MixtureCell, source: Source | None = None) -> MixtureLine:
-    """Draw one table and estimate its mean. The rows are simulated, so no source is read and nothing is private."""
+    """Draw one table and estimate its mean.
+
+    The rows are simulated, so no source is read and the results are not private.
+    """
     rng = np.random.default_rng([cell.k, round(1000 * cell.alpha), cell.n, cell.run])
     shares, means = rng.dirichlet(np.full(cell.k, cell.alpha)), rng.normal(0.0, 1.0, cell.k)
     group = np.repeat(np.arange(cell.k), rng.multinomial(cell.n, shares))

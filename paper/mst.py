@@ -1,9 +1,13 @@
-"""MST as published: 1-way marginals, then one privately chosen maximum spanning tree of 2-way marginals.
+"""MST as published: 1-way marginals, followed by a privately chosen maximum spanning tree of 2-way marginals.
 
-McKenna, Miklau and Sheldon, "Winning the NIST Contest" (arXiv:2108.04978), section 3 and algorithms 1 and 2, with two
-corrections of what implementations have lost: merged rare values keep their mass (their measurement is of the sum,
-and the 1-way measurement of every single value stays), and the L1 score is entrywise. `equistrata.synth.mechanisms.mst`
-has less error at every ε that we tried; this one is for the stratification paper's reproduction.
+The algorithm is from [1]_, section 3 and algorithms 1 and 2. There are two corrections of errors in other
+implementations. First, merged rare values keep their mass, because the sum of the values is measured and the 1-way
+measurement of every value is kept. Second, the L1 score is computed entrywise. `equistrata.synth.mechanisms.mst` has a
+smaller error at every ε that we tried. This version is for the reproduction of the stratification paper.
+
+References
+----------
+.. [1] McKenna, Miklau and Sheldon, Winning the NIST Contest, arXiv:2108.04978.
 """
 
 from __future__ import annotations
@@ -32,15 +36,20 @@ Edge = tuple[str, str]
 
 @dataclass(frozen=True)
 class PaperMST(Mechanism):
-    """The paper's MST.
+    """The MST mechanism of the paper.
 
-    Attributes:
-        shares: parts of ρ for the 1-way marginals, the choice of the tree, and its 2-way marginals.
-        rare: values whose noisy count is under this many σ are merged before pairs are measured.
-        readable: pairs are chosen and measured only if the noise expected on a pair (mean L1 norm over pairs) is at
-            most this fraction of the number of rows, as noisy numbers estimate it. Otherwise all of ρ goes to 1-way
-            marginals.
-        engine: how measurements become a model.
+    Attributes
+    ----------
+    shares : tuple of float
+        The parts of ρ for the 1-way marginals, for the choice of the tree, and for its 2-way marginals.
+    rare : float
+        A value is rare if its noisy count is less than this many σ. Rare values are merged before pairs are measured.
+    readable : float
+        The largest acceptable noise in pairs, as a fraction of the estimated number of rows. The noise is the expected
+        L1 norm, averaged over all pairs. If it is larger, then no pairs are chosen and all of ρ is used for the 1-way
+        marginals.
+    engine : Estimator
+        The estimator that fits a model to the measurements.
     """
 
     shares: tuple[float, float, float] = (1.0, 1.0, 1.0)
@@ -50,18 +59,35 @@ class PaperMST(Mechanism):
 
     @property
     def name(self) -> str:
-        """MST."""
+        """The name of the mechanism."""
         return "MST"
 
     def measure(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
     ) -> list[Measurement]:
-        """Measure a table. Costs `rho` in zCDP under adding or removing one row.
+        """Measure a table.
 
-        Proof sketch: the 1-way marginals are Gaussian at sensitivity 1. Whether pairs are readable, and which values
-        are rare, is decided from noisy numbers alone. Each of the d − 1 choices scores pairs by ‖true − model‖₁, with a
-        model made from noisy numbers, at sensitivity 1 (`equistrata.synth.mechanisms.session.marginal_score`). The
-        pairs are Gaussian again. All steps compose adaptively to ρ; the budget raises if they would pass it.
+        Parameters
+        ----------
+        table : CodedTable
+            The private rows.
+        rho : Rho
+            The privacy cost in zCDP.
+        noise : NoiseSource
+            The source of the noise.
+        known : sequence of Measurement
+            Measurements that were made before.
+
+        Returns
+        -------
+        list of Measurement
+            The measurements.
+
+        Notes ----- The cost is `rho` in zCDP under adding or removing one row. The 1-way marginals have Gaussian noise
+        at sensitivity 1. The rare values, and the decision to measure pairs, only depend on noisy numbers. There are d
+        − 1 choices, and each of them scores pairs by ‖true − model‖₁ at sensitivity 1, where the model is fitted to
+        noisy numbers (`equistrata.synth.mechanisms.session.marginal_score`). The pairs have Gaussian noise as well. By
+        adaptive composition, the total cost of all steps is ρ. The budget raises an error if it would be exceeded.
         """
         session = Session(table, rho, noise, known)
         names = table.schema.names
@@ -81,11 +107,11 @@ class PaperMST(Mechanism):
         return session.measurements
 
     def model(self, schema: Schema, measurements: Sequence[Measurement]) -> Tilting:
-        """See `Mechanism.model`."""
+        """Fit a model. See `Mechanism.model`."""
         return self.engine.estimate(schema, measurements)
 
     def _rare_groups(self, name: str, measurements: Iterable[Measurement]) -> Merging:
-        """Codes in groups: every common value alone, the rare ones together; None if there is nothing to merge."""
+        """Return the group of each code, with all rare values in one group, or None if there are fewer than two."""
         single = next(m for m in measurements if m.columns == (name,))
         rare = single.values < self.rare * single.sigma
         if rare.sum() < 2:
@@ -95,7 +121,10 @@ class PaperMST(Mechanism):
 
 
 def _choose_tree(session: Session, model: Model, rho: Rho) -> list[tuple[Edge, Rho]]:
-    """A spanning tree of columns, one edge at a time by the exponential mechanism (Kruskal's order), with its price."""
+    """Choose a spanning tree of columns, and return its edges with their costs.
+
+    The edges are chosen one at a time by the exponential mechanism, in the order of Kruskal's algorithm.
+    """
     names = session.table.schema.names
     score = cache(lambda edge: session.score(edge, model))
     part = {name: name for name in names}

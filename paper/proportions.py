@@ -1,9 +1,10 @@
-"""The talk's tables and figures for a proportion with Laplace noise.
+"""Tables and figures from the talk on proportions with Laplace noise.
 
-1: K is the factor by which noise multiplies the rows that a test needs, by both laws. The talk simulated the errors of
-the classical test on noisy counts, without correction and with K times the rows; ours are exact.
-2: the mean squared error of the noisy proportion over that without noise, against ε and against the rows.
-3: the power of tests against the true proportion. The talk printed no numbers of 2 and 3.
+1. K is the factor by which the noise increases the number of rows that a test requires, for both distributions. The
+talk simulated the errors of the classical test on noisy counts, without correction and with K times the rows. Our
+errors are exact.
+2. The ratio of the mean squared errors with and without noise, as a function of ε and of the number of rows.
+3. The power of tests as a function of the true proportion. The talk printed no numbers for 2 and 3.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from paper.comparison import Comparison, Sample, Settings, compare, read_publish
 P0, EFFECT, ALPHA, BETA = 0.25, 0.1, 0.05, 0.1
 EPSILONS = (0.1, 0.2, 0.3, 0.4, 0.5)
 SHARES = (0.5, 0.25, 0.1)
-ROWS, ROW_COUNTS = 100, (100, 300, 1_000, 3_000, 10_000)  # of the figure against ε, and against the rows at ε = 0.1
+# For the figures over ε, and over the number of rows at ε = 0.1.
+ROWS, ROW_COUNTS = 100, (100, 300, 1_000, 3_000, 10_000)
 POWER_ROWS, POWER_EPSILON = (100, 376), 0.1
 REPETITIONS, QUICK_REPETITIONS = 1000, 100
 
 
 def rows_of(law: Law | None, epsilon: float) -> int:
-    """N without a correction, or K·N, both rounded up.
+    """Return the number of rows N without correction, or K·N, rounded up.
 
     >>> rows_of(None, 0.1), rows_of("normal", 0.1)
     (221, 582)
@@ -42,11 +44,26 @@ def rows_of(law: Law | None, epsilon: float) -> int:
 
 
 def forgotten_noise_errors(rows: int, epsilon: float) -> tuple[float, float]:
-    """The exact level and type II error of the classical one-sided test on a noisy count as if there were no noise.
+    """Compute the exact level and type II error of the classical one-sided test that ignores the noise in a count.
 
-    It rejects above p₀ + z(1 − α/2)√(σ²/rows), σ² = p̄(1 − p̄), p̄ = p₀ + effect/2. More rows restore its power, but its
-    level stays far above α/2. The level of both sides together is about twice this.
+    The test rejects above p₀ + z(1 − α/2)√(σ²/rows), where σ² = p̄(1 − p̄) and p̄ = p₀ + effect/2. A larger number of
+    rows restores its power, but its level remains much larger than α/2. The level of the two-sided test is about twice
+    as large.
 
+    Parameters
+    ----------
+    rows : int
+        The number of rows.
+    epsilon : float
+        The privacy parameter ε.
+
+    Returns
+    -------
+    tuple of float
+        The level and the type II error.
+
+    Examples
+    --------
     >>> [tuple(round(error, 3) for error in forgotten_noise_errors(rows, 0.1)) for rows in (221, 578)]
     [(0.161, 0.256), (0.097, 0.026)]
     """
@@ -57,7 +74,7 @@ def forgotten_noise_errors(rows: int, epsilon: float) -> tuple[float, float]:
 
 
 def noisy_error(p: float, rows: int, epsilon: float) -> float:
-    """The mean squared error of a noisy proportion over that without noise: 1 + 2/(ε²·rows·p(1 − p)).
+    """Return the ratio of the mean squared errors with and without noise, which is 1 + 2/(ε²·rows·p(1 − p)).
 
     >>> round(noisy_error(0.5, 100, 0.1), 9)
     9.0
@@ -66,7 +83,7 @@ def noisy_error(p: float, rows: int, epsilon: float) -> float:
 
 
 def compare_number(number: int, settings: Settings) -> Iterator[Comparison]:
-    """The talk's tables, or one of its two kinds of figures."""
+    """Yield the tables of the talk, or one of its two kinds of figures."""
     if number == 1:
         yield _tables()
     elif number == 2:
@@ -77,7 +94,7 @@ def compare_number(number: int, settings: Settings) -> Iterator[Comparison]:
 
 
 def _errors(axis: str, places: Iterable[tuple[float, int, float]], settings: Settings) -> Comparison:
-    """Places are p, rows and ε."""
+    """Compare the errors. Each element of `places` consists of p, the number of rows and ε."""
     samples: list[Sample] = []
     for p, rows, epsilon in places:
         panel, x, at = f"p = {p:g}", epsilon if axis == "ε" else rows, (rows, round(1000 * epsilon), round(1000 * p))
@@ -105,7 +122,7 @@ def _powers() -> Comparison:
 
 
 def _tables() -> Comparison:
-    """Both tables of the talk. Nothing is drawn, so there are no runs."""
+    """Return both tables of the talk. They are exact, so there are no runs."""
     printed = read_published("proportions")
     published = {(row["number"], row["arm"], row["epsilon"]): row["value"] for _, row in printed.iterrows()}
     samples: list[Sample] = []

@@ -1,8 +1,11 @@
-"""The simulation of section 3 of the ratio paper: width and coverage of private intervals.
+"""Simulation from section 3 of the ratio paper: the width and coverage of private intervals.
 
-Scores s ~ Beta(2, 2), labels y ~ Bernoulli(s/1.1), weights Exponential(1) clipped to [1/3, 3], δ = 10⁻⁶: the true
-ratio is 1.1. Source: Miao and Li, Privacy-preserving inference on the ratio of two Gaussians using sums (2023),
-Tables 1 to 4.
+The scores are s ~ Beta(2, 2), and the labels are y ~ Bernoulli(s/1.1), so the true ratio is 1.1. The weights have an
+Exponential(1) distribution clipped to [1/3, 3], and δ = 10⁻⁶.
+
+References
+----------
+.. [1] Miao and Li (2023), Privacy-preserving inference on the ratio of two Gaussians using sums, Tables 1 to 4.
 
 >>> cells = simulate_ratio(1, repetitions=200, sizes=(5000,), epsilons=(0.2,))
 >>> [(cell.method, round(cell.width, 2), cell.coverage > 0.91) for cell in cells if not cell.weighted]
@@ -29,7 +32,7 @@ from paper.comparison import Comparison, Sample, Settings, compare, read_publish
 Method = Literal["public", "none", "monte-carlo", "analytical"]
 Draw = Callable[[np.random.Generator, int], tuple[Floats, Floats]]
 
-TABLES: Mapping[int, tuple[Mechanism, bool]] = {  # noise, and whether of the log ratio
+TABLES: Mapping[int, tuple[Mechanism, bool]] = {  # the mechanism, and True for the log ratio
     1: ("gaussian", False),
     2: ("gaussian", True),
     3: ("laplace", False),
@@ -43,23 +46,35 @@ COMPOSITIONS: Mapping[Composition, str] = {"basic": "", "joint": ", joint noise"
 LEVEL = 0.95
 TRUE_RATIO = 1.1
 WEIGHT_BOUND = 3.0
-NOISES = 10  # draws of the noise for each table of people
-PEOPLE, NOISE, MONTE_CARLO = 0, 1, 2  # streams
-BLOCK = 400_000  # people that are drawn at once
-TABLES_AT_ONCE = 1_000  # of people, that intervals are made for at once
+NOISES = 10  # the number of noise draws for each table of people
+PEOPLE, NOISE, MONTE_CARLO = 0, 1, 2  # random streams
+BLOCK = 400_000  # the number of people that are drawn at once
+TABLES_AT_ONCE = 1_000  # the number of tables for which intervals are computed at once
 
 
 @dataclass(frozen=True)
 class Cell:
     """One cell of a table.
 
-    Attributes:
-        n, weighted, epsilon, method: which cell. "public" has no noise and is the same for every ε.
-        width: mean length of the 95 % interval (of ln r in Tables 2 and 4).
-        coverage: share of intervals that hold the true ratio.
-        score: mean interval score, smaller is better (Gneiting and Raftery 2007, eq. 43).
+    If there is no finite interval, because a variance is negative or a logarithm does not exist, then the run counts as
+    a miss. It is not included in the width and the score.
 
-    Without a finite interval (a negative variance, no logarithm) a run is a miss, left out of width and score.
+    Attributes
+    ----------
+    n : int
+        The number of people.
+    weighted : bool
+        True if the people have weights.
+    epsilon : float
+        The privacy parameter ε.
+    method : str
+        The method. "public" has no noise and is the same for every ε.
+    width : float
+        The mean length of the 95 % interval. In Tables 2 and 4, it is the interval of ln r.
+    coverage : float
+        The share of intervals that contain the true ratio.
+    score : float
+        The mean interval score (Gneiting and Raftery 2007, eq. 43). Smaller values are better.
     """
 
     n: int
@@ -72,7 +87,7 @@ class Cell:
 
 
 def compare_table(table: int, settings: Settings) -> Iterator[Comparison]:
-    """Simulate a table with the paper's composition, beside what it printed, and with equistrata's joint noise."""
+    """Simulate a table with the composition of the paper, and with the joint noise of equistrata."""
     printed = read_published("ratio")
     printed = printed[printed.table == table]
     scores, published = ("width", "coverage", "score"), {}
@@ -101,10 +116,31 @@ def simulate_ratio(
     epsilons: Sequence[float] = EPSILONS,
     seed: int = 0,
 ) -> list[Cell]:
-    """Simulate a table: 1 (ratio, Gaussian noise), 2 (log ratio, Gaussian), 3 (ratio, Laplace), 4 (log ratio, Laplace).
+    """Simulate a table.
 
-    `composition` is "basic", the paper's, or "joint". Noise is added ten times to each repetition's table of people,
-    and every ε sees the same people and unit noise.
+    Table 1 is for the ratio and Table 2 for the log ratio with Gaussian noise. Table 3 is for the ratio and Table 4 for
+    the log ratio with Laplace noise. The noise is drawn ten times for each table of people. The people and the unit
+    noise are the same for every ε.
+
+    Parameters
+    ----------
+    table : int
+        The number of the table.
+    repetitions : int
+        The number of tables of people.
+    composition : str
+        "basic" is the composition of the paper, and "joint" is the composition of equistrata.
+    sizes : sequence of int
+        The numbers of people.
+    epsilons : sequence of float
+        The values of ε.
+    seed : int
+        The seed of the simulation.
+
+    Returns
+    -------
+    list of Cell
+        The cells of the table.
     """
     mechanism, log = TABLES[table]
     cells: list[Cell] = []
@@ -133,7 +169,10 @@ def _panel(score: str, n: int, weighted: bool) -> str:
 def _exact_sums(
     n: int, repetitions: int, designs: Mapping[bool, Sequence[PricedDesign]], rng: np.random.Generator
 ) -> dict[bool, Counts]:
-    """Lattice sums of each repetition, shape (repetitions, k), without and with weights: of the same people."""
+    """Return the lattice sums of each repetition with and without weights, shape (repetitions, k) each.
+
+    The sums with and without weights are of the same people.
+    """
     parts: dict[bool, list[Counts]] = {False: [], True: []}
     step = max(1, BLOCK // n)
     for start in range(0, repetitions, step):
@@ -151,7 +190,10 @@ def _exact_sums(
 def _intervals(
     exact: Counts, priced: PricedDesign, weighted: bool, log: bool, noise: NoiseSource, rng: np.random.Generator
 ) -> Iterator[tuple[Method, Floats, Floats]]:
-    """Each method's intervals: lower and upper ends, each shape (repetitions,), or (repetitions·NOISES,) with noise."""
+    """Yield the lower and upper ends of each method's intervals.
+
+    The arrays have shape (repetitions,), or (repetitions·NOISES,) for methods with noise.
+    """
     bound = WEIGHT_BOUND if weighted else 1.0
     design = priced.design
     of_noise, draw = _noise_of(priced, bound)
@@ -172,7 +214,10 @@ def _intervals(
 
 
 def _noise_of(priced: PricedDesign, bound: float) -> tuple[tuple[float, float, float], Draw]:
-    """The variances of the noise of Σws and Σwy and their covariance; and what draws that noise, each (DRAWS, n)."""
+    """Return the variances and the covariance of the noise in Σws and Σwy, and a function that draws it.
+
+    The function returns two arrays of shape (DRAWS, n).
+    """
     maker = priced.noise_maker(bound)
     covariance = maker @ maker.T
     s, y = priced.design.names.index("ws"), priced.design.names.index("wy")

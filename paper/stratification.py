@@ -1,7 +1,8 @@
-"""Figures 1 to 9 of the stratification paper: the runs behind each, and its numbers beside the published ones.
+"""Figures 1 to 9 of the stratification paper: the runs for each figure, and a comparison with the published numbers.
 
-The paper numbers two pictures 7: its caption's mixture by the number of groups, and its text's panels (a) to (c). Both
-are made. Nothing here is private: rows are public use or simulated, scores are exact, and noise comes from seeds.
+There are two figures with the number 7 in the paper: the mixture by the number of groups in the caption, and the panels
+(a) to (c) in the text. Both are reproduced. The rows are public use or simulated, the scores are exact, and the noise
+is seeded, so the results are not private.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ FINEST = "SEX_RAC1P"
 QUICK_EPSILONS = (0.01, 0.1, 1.0, 5.0)
 QUICK_ALPHAS, QUICK_SIZES = (0.3, 3.0), (4_000, 12_000, 20_000)
 QUICK_STRATA = ("SEX", "RAC1P", "SEX_RAC1P", "SEX_RAC1P_AGEP", "SEX_RAC1P_AGEP_DIS")
-ONE_SIZE = (12_000,)  # rows of the picture whose axis is the number of groups
+ONE_SIZE = (12_000,)  # the number of rows in the figure over the number of groups
 
 KINDS: dict[Any, tuple[type[Any], type[Any]]] = {
     synthesizers: (Cell, Line),
     means: (means.MeanCell, means.MeanLine),
     mixture: (mixture.MixtureCell, mixture.MixtureLine),
 }
-# Figure → title, and of each score: panel, score (`Line.score`), the strata that it is of (empty: all). A score is also
-# the column of its published numbers, and a sum of columns that of their sum.
+# The title of each figure, and the panel, the score (`Line.score`) and the strata of each score (empty for all strata).
+# A score is also the column of its published numbers. For a sum of columns, it is the sum of the published numbers.
 SEVEN = "+".join(COMMON)
 SCORES: dict[int, tuple[str, list[tuple[str, str, str]]]] = {
     4: ("employment classifier trained on synthetic rows", [("accuracy, {}", "accuracy", "")]),
@@ -63,12 +64,16 @@ SCORES: dict[int, tuple[str, list[tuple[str, str, str]]]] = {
     ),
 }
 CLASSIFIED = ("accuracy", "demographic_parity_ratio", "fnr_difference")
-# What real rows show: the error of all rows without noise against the training rows, or what a classifier can reach.
+# Results for real rows: the error of all rows without noise relative to the training rows, or the scores of a
+# classifier that is trained on real rows.
 REAL_ARMS = ("all rows, no noise", "trained on real rows")
 
 
 def compare_figure(figure: int, settings: Settings) -> Iterator[Comparison]:
-    """Make the runs that a figure needs and the output folder lacks, and compare. A later call continues them."""
+    """Make the runs for a figure that are missing in the output folder, and compare the results.
+
+    A later call continues with the missing runs.
+    """
     if figure == 1:
         yield _theory()
         return
@@ -77,7 +82,7 @@ def compare_figure(figure: int, settings: Settings) -> Iterator[Comparison]:
     lines = {}
     for kind, cells in cells_of(figure, seeds, settings.quick).items():
         name = kind.__name__.removeprefix("paper.")
-        if kind is not mixture:  # which is simulated; runs on other rows are in other files
+        if kind is not mixture:  # mixtures are simulated; there is one file for each source of rows
             source.check(())
             name += "-" + re.sub(r"\W+", "-", source.describe()).strip("-") + ("-ESP" if eighth == ESP else "")
         file: LineFile[Any, Any] = LineFile(output / "runs" / f"{name}.csv", *KINDS[kind])
@@ -112,7 +117,7 @@ def compare_figure(figure: int, settings: Settings) -> Iterator[Comparison]:
 
 
 def cells_of(figure: int, seeds: int, quick: bool) -> dict[Any, Sequence[Any]]:
-    """The places that a figure needs, by the module that measures them, in the order in which they are made."""
+    """Return the cells that a figure requires, in order, by the module that measures them."""
     alphas, sizes = (QUICK_ALPHAS, QUICK_SIZES) if quick else (mixture.ALPHAS, mixture.SIZES)
     simulated = {
         3: (mixture.GROUPS, (1.0,), sizes),
@@ -126,7 +131,7 @@ def cells_of(figure: int, seeds: int, quick: bool) -> dict[Any, Sequence[Any]]:
     if figure in SCORES:
         strata: tuple[str, ...] = (VANILLA, FINEST) if quick else synthesizers.STRATA
         default: tuple[str, ...] = (FINEST,)
-        if figure == 9:  # its two halves: error by race, and by sex and race
+        if figure == 9:  # the two halves of the figure are the error by race, and by sex and race
             strata, default = (VANILLA, "RAC1P", FINEST), ("RAC1P", FINEST)
         every = [cell for name in MECHANISMS for cell in variants(name, strata, default)]
         grid = synthesizers.grid(every, QUICK_EPSILONS if quick else synthesizers.EPSILONS, seeds)
@@ -137,7 +142,7 @@ def cells_of(figure: int, seeds: int, quick: bool) -> dict[Any, Sequence[Any]]:
 
 
 def _theory() -> Comparison:
-    """Theorem 10 between its bounds, for the sizes of New York 2018, which are public."""
+    """Compare Theorem 10 with its bounds for the sizes of New York 2018, which are public."""
     strata = Strata.over(Schema.load("acs_employment").select(["SEX", "RAC1P", "ESR"]), ["SEX", "RAC1P"])
     with resources.as_file(resources.files("equistrata.data") / "public" / SIZES_2018) as path:
         weights = PublicWeights.from_table(pd.read_csv(path), strata, SIZES_2018)
@@ -169,7 +174,7 @@ def _of_means(lines: Iterable[means.MeanLine]) -> Iterator[Sample]:
 
 
 def _published_means(lines: Iterable[means.MeanLine]) -> dict[Place, float]:
-    """Means over the choices of columns that give one number of strata."""
+    """Average the published means over all choices of columns with the same number of strata."""
     table = read_published("stratification_means")
     table["declared"] = table.strata.map({line.strata: line.declared for line in lines})
     columns = {

@@ -1,7 +1,8 @@
-"""The paper's grid of synthesizers: mechanism × strata × form × ε × seed, each place fitted, drawn and scored.
+"""The grid of synthesizers in the paper: mechanism × strata × form × ε × seed.
 
-Scores are exact and noise is seeded, so nothing of this is private. Each seed has its own 80 % of the rows, the same
-for all mechanisms, strata, forms and ε; the other 20 % test the classifiers, and no synthesizer sees them.
+Each cell is fitted, sampled and scored. The scores are exact and the noise is seeded, so the results are not private.
+For each seed, 80 % of the rows are used for training, and they are the same for all mechanisms, strata, forms and ε.
+The other 20 % are the test rows of the classifiers, which are not used by any synthesizer.
 
 >>> [cell.arm for cell in variants("aim", ["vanilla", "SEX_RAC1P"], ["SEX_RAC1P"])]
 ['vanilla', 'SEX_RAC1P', 'SEX_RAC1P (default)']
@@ -33,9 +34,9 @@ from equistrata.synth.synthesizer import StratifiedSynthesizer
 from paper import code_sums
 from paper.mst import PaperMST
 
-COMMON = ("AGEP", "SCHL", "MAR", "DIS", "MIL", "DREM", "ESR")  # the columns of every extract that define no strata
+COMMON = ("AGEP", "SCHL", "MAR", "DIS", "MIL", "DREM", "ESR")  # the columns of every extract that do not define strata
 GROUPS = ("SEX", "RAC1P")
-ESP, NATIVITY = "ESP", "NATIVITY"  # the paper's eighth column, and what stands in for it where an extract lacks it
+ESP, NATIVITY = "ESP", "NATIVITY"  # the eighth column of the paper, and its replacement if an extract does not have it
 VANILLA = "vanilla"
 STRATA = (VANILLA, "SEX", "RAC1P", "SEX_RAC1P")
 EPSILONS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0)
@@ -43,7 +44,7 @@ DELTA = 1e-9
 TRAINING_SHARE = 0.8
 REAL = "real"
 
-# The settings of `StratifiedSynthesizer` for a form: the paper's fits share neither selection nor estimates.
+# The settings of `StratifiedSynthesizer` for each form. In the paper, strata share neither selection nor estimates.
 FORMS: dict[str, dict[str, Any]] = {
     VANILLA: {},
     "per-stratum": {"selection": "per-stratum", "shrinkage": False},
@@ -53,14 +54,21 @@ FORMS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One place in the grid.
+    """One cell of the grid.
 
-    Attributes:
-        mechanism: "mst", "aim" or "gem"; "real" stands for the training rows themselves.
-        strata: "vanilla", or columns joined by "_".
-        form: "vanilla"; "per-stratum": the paper's, each stratum by itself; "default": equistrata's own.
-        epsilon: the price, at δ = 1e-9; infinite for "real".
-        seed: decides the 80 % and all noise.
+    Attributes
+    ----------
+    mechanism : str
+        "mst", "aim" or "gem". "real" is used for the training rows themselves.
+    strata : str
+        "vanilla", or the columns that define the strata, joined by "_".
+    form : str
+        "vanilla", "per-stratum" for the form of the paper, in which each stratum is fitted separately, or "default" for
+        the form of equistrata.
+    epsilon : float
+        The privacy parameter ε at δ = 1e-9. It is infinite for "real".
+    seed : int
+        The seed of the training split and of all noise.
     """
 
     mechanism: str
@@ -71,21 +79,32 @@ class Cell:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that define its strata."""
+        """The columns that define the strata."""
         return () if self.strata == VANILLA else tuple(self.strata.split("_"))
 
     @property
     def arm(self) -> str:
-        """The paper's name for the variant; the default form says that it is."""
+        """The name of the variant in the paper, followed by "(default)" for the default form."""
         return self.strata + (" (default)" if self.form == "default" else "")
 
 
 @dataclass(frozen=True)
 class Line(Cell):
-    """A place in the grid and its scores.
+    """The result for one cell of the grid.
 
-    `eighth` is the column beside `COMMON` and `GROUPS`. The two sums are those of `code_sums`, by SEX × RAC1P, as JSON:
-    of the training rows, and of the synthetic ones; for "real" the latter are those of all rows.
+    Attributes
+    ----------
+    seconds : float
+        The time for fitting and sampling.
+    eighth : str
+        The column in addition to `COMMON` and `GROUPS`.
+    real_sums, synthetic_sums : str
+        The sums of `code_sums` by SEX × RAC1P as JSON, for the training rows and for the synthetic rows. For "real",
+        the second one is for all rows.
+    parity_workload3_rac1p, parity_workload3_sex_rac1p : float
+        The parity error of 3-way marginals by RAC1P, and by SEX × RAC1P.
+    accuracy, demographic_parity_ratio, fnr_difference : float or None
+        The scores of a classifier.
     """
 
     seconds: float
@@ -100,50 +119,57 @@ class Line(Cell):
 
     @cached_property
     def parity(self) -> dict[str, float]:
-        """Column → parity error of the means as the paper's code has it, in sums over SEX × RAC1P."""
+        """The parity error of the means for each column, as in the code of the paper, with sums over SEX × RAC1P."""
         return dict(zip((*COMMON, self.eighth), code_sums.column_errors(*self._sums).tolist(), strict=True))
 
     @property
     def maximum_disparity(self) -> float:
-        """Figure 7 (a), as the paper's code has it."""
+        """The score of Figure 7 (a), as in the code of the paper."""
         return code_sums.maximum_disparity(*self._sums)
 
     def score(self, name: str) -> float:
-        """A score by its name; a column's name is that of its parity error, and columns joined by "+" are summed."""
+        """Return a score by its name.
+
+        The name of a column refers to its parity error. For columns joined by "+", the parity errors are added.
+        """
         columns = name.split("+")
         return sum(self.parity[each] for each in columns) if columns[0] in self.parity else float(getattr(self, name))
 
     @property
     def _sums(self) -> tuple[Counts, Counts]:
-        """Of the training rows and of the synthetic ones, of the columns of `parity`."""
+        """The sums of the columns in `parity` for the training rows and for the synthetic rows."""
         real, synthetic = (np.array(json.loads(text)) for text in (self.real_sums, self.synthetic_sums))
         return real, synthetic
 
 
 def variants(mechanism: str, strata: Sequence[str], default: Sequence[str]) -> list[Cell]:
-    """The variants of a mechanism, without ε and seed: the paper's for `strata`, equistrata's for `default`."""
+    """Return the variants of a mechanism, without ε and seed.
+
+    There is one variant in the form of the paper for each element of `strata`, and one in the default form for each
+    element of `default`.
+    """
     paper = [Cell(mechanism, by, VANILLA if by == VANILLA else "per-stratum", math.nan, 0) for by in strata]
     return paper + [Cell(mechanism, by, "default", math.nan, 0) for by in default]
 
 
 def grid(of: Sequence[Cell], epsilons: Sequence[float], seeds: int) -> Iterator[Cell]:
-    """These variants at every ε, seed by seed, so that a grid that is stopped early is whole for its first seeds."""
+    """Yield the variants at every ε, ordered by seed, so that an interrupted grid is complete for its first seeds."""
     for seed, variant, epsilon in product(range(seeds), of, epsilons):
         yield replace(variant, epsilon=epsilon, seed=seed)
 
 
 def real_rows(seeds: int) -> list[Cell]:
-    """The training rows themselves, in place of synthetic ones: what a classifier could reach."""
+    """Return the cells for the training rows themselves, which show the best result that a classifier can reach."""
     return [Cell(REAL, VANILLA, VANILLA, math.inf, seed) for seed in range(seeds)]
 
 
 def measure(cell: Cell, source: Source, eighth: str = NATIVITY) -> Line:
-    """Fit, draw and score one place of the grid on the rows of a source."""
+    """Fit, sample and score one cell of the grid on the rows of a source."""
     return measure_on(cell, _read(cast(Any, source), eighth))
 
 
 def measure_on(cell: Cell, table: CodedTable) -> Line:
-    """Fit, draw and score one place of the grid. The table holds the real rows, whole."""
+    """Fit, sample and score one cell of the grid. The table contains all real rows."""
     rng = np.random.default_rng(cell.seed)
     training = rng.random(len(table)) < TRAINING_SHARE
     rows = table.take(training)
@@ -165,7 +191,7 @@ def measure_on(cell: Cell, table: CodedTable) -> Line:
         real_sums=_sums_as_json(rows),
         synthetic_sums=_sums_as_json(coded),
         parity_workload3_rac1p=parity_error(Pair.of(real, synthetic, ["RAC1P"]), statistic="workload3").value,
-        parity_workload3_sex_rac1p=scores.workload3 / len(strata) + sum(strata),  # Definition 11 with ω = 1/k
+        parity_workload3_sex_rac1p=scores.workload3 / len(strata) + sum(strata),  # as in Definition 11 with ω = 1/k
         accuracy=scores.accuracy,
         demographic_parity_ratio=scores.dpr,
         fnr_difference=scores.fnr_diff,
@@ -173,14 +199,17 @@ def measure_on(cell: Cell, table: CodedTable) -> Line:
 
 
 def synthesize(cell: Cell, rows: CodedTable) -> pd.DataFrame:
-    """Make synthetic rows in the form that the cell names. Another implementation of a mechanism is another form."""
+    """Generate synthetic rows in the form of a cell.
+
+    Another implementation of a mechanism is a separate form.
+    """
     mechanism = PaperMST() if cell.mechanism == "mst" and cell.form != "default" else cell.mechanism
     settings = {"epsilon": cell.epsilon, "delta": DELTA, "seed": cell.seed} | FORMS[cell.form]
     return StratifiedSynthesizer(mechanism, cell.columns, **settings).fit(rows).sample()
 
 
 def _sums_as_json(table: CodedTable) -> str:
-    """The sums of the columns that define no strata, in the order of `Line.parity`."""
+    """Return the sums of the columns that do not define strata, in the order of `Line.parity`."""
     names = [name for name in (*COMMON, ESP, NATIVITY) if name in table.schema.names]
     sums = code_sums.sums_of(table, Strata.over(table.schema, GROUPS), names)
     return json.dumps(sums.tolist(), separators=(",", ":"))
@@ -188,6 +217,6 @@ def _sums_as_json(table: CodedTable) -> str:
 
 @lru_cache(maxsize=1)
 def _read(source: Source, eighth: str) -> CodedTable:
-    columns = ("AGEP", "SCHL", "MAR", "DIS", eighth, "MIL", "DREM", *GROUPS, "ESR")  # in the paper's order
+    columns = ("AGEP", "SCHL", "MAR", "DIS", eighth, "MIL", "DREM", *GROUPS, "ESR")  # in the order of the paper
     schema = Schema.load("acs_employment").select(columns)
     return CodedTable.encode(source.read(schema.names), schema)

@@ -1,4 +1,4 @@
-"""Statistics that know nothing of privacy or of rows: laws, intervals, random effects, checks of arguments.
+"""Statistical methods that do not depend on privacy or on rows: distributions, intervals and random effects.
 
-A parameter out of its range raises InputError.
+A parameter that is out of its range raises InputError.
 """

@@ -1,4 +1,6 @@
-"""Checks of settings, in one place: each names the setting, its value, and what it must be. Never for values of rows.
+"""Checks of settings. The message of each error contains the name and the value of the setting, and its valid range.
+
+They must not be used for values of private rows, because the message contains the value.
 
 >>> share("alpha", 0.05)
 0.05
@@ -20,14 +22,50 @@ LEAST_LEVEL = 1e-6
 
 
 def number(name: str, value: Any) -> float:
-    """A finite real number as a float. Raises InputError."""
+    """Check that a setting is a finite real number.
+
+    Parameters
+    ----------
+    name : str
+        The name of the setting.
+    value : object
+        The value.
+
+    Returns
+    -------
+    float
+        The value.
+
+    Raises
+    ------
+    InputError
+        If the value is not a finite real number.
+    """
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
         raise InputError(f"{name} is {value!r}, but must be a finite number; give one")
     return float(value)
 
 
 def positive(name: str, value: Any) -> float:
-    """A finite number above 0. Raises InputError."""
+    """Check that a setting is a finite positive number.
+
+    Parameters
+    ----------
+    name : str
+        The name of the setting.
+    value : object
+        The value.
+
+    Returns
+    -------
+    float
+        The value.
+
+    Raises
+    ------
+    InputError
+        If the value is not a finite positive number.
+    """
     found = number(name, value)
     if not found > 0:
         raise InputError(f"{name} is {found:g}, but must be positive; choose a larger one")
@@ -35,7 +73,25 @@ def positive(name: str, value: Any) -> float:
 
 
 def share(name: str, value: Any) -> float:
-    """A number strictly between 0 and 1. Raises InputError."""
+    """Check that a setting is strictly between 0 and 1.
+
+    Parameters
+    ----------
+    name : str
+        The name of the setting.
+    value : object
+        The value.
+
+    Returns
+    -------
+    float
+        The value.
+
+    Raises
+    ------
+    InputError
+        If the value is not a number in (0, 1).
+    """
     found = number(name, value)
     if not 0 < found < 1:
         raise InputError(f"{name} is {found:g}, but must lie strictly between 0 and 1; choose another")
@@ -43,9 +99,24 @@ def share(name: str, value: Any) -> float:
 
 
 def confidence(level: Any) -> float:
-    """The level of an interval, from LEAST_LEVEL to below 1. Raises InputError.
+    """Check the level of an interval.
 
-    Below that an interval is as wide as nothing, and its width says nothing of a standard error.
+    For levels below LEAST_LEVEL, the interval is so narrow that its width does not determine a standard error.
+
+    Parameters
+    ----------
+    level : object
+        The level.
+
+    Returns
+    -------
+    float
+        The level.
+
+    Raises
+    ------
+    InputError
+        If the level is not a number in [LEAST_LEVEL, 1).
     """
     found = share("level", level)
     if found < LEAST_LEVEL:
@@ -54,7 +125,25 @@ def confidence(level: Any) -> float:
 
 
 def closed_share(name: str, value: Any) -> float:
-    """A number from 0 to 1, both included. Raises InputError."""
+    """Check that a setting is between 0 and 1, both included.
+
+    Parameters
+    ----------
+    name : str
+        The name of the setting.
+    value : object
+        The value.
+
+    Returns
+    -------
+    float
+        The value.
+
+    Raises
+    ------
+    InputError
+        If the value is not a number in [0, 1].
+    """
     found = number(name, value)
     if not 0 <= found <= 1:
         raise InputError(f"{name} is {found:g}, but must lie between 0 and 1; choose another")
@@ -62,13 +151,43 @@ def closed_share(name: str, value: Any) -> float:
 
 
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Raises InputError unless the value is one of these words."""
+    """Raise InputError unless a setting is one of the given choices.
+
+    Parameters
+    ----------
+    name : str
+        The name of the setting.
+    value : object
+        The value.
+    choices : tuple of str
+        The valid values.
+    """
     if value not in choices:
         raise InputError(f"{name} is {value!r}, but must be {' or '.join(map(repr, choices))}; choose one")
 
 
 def whole(name: str, value: Any, least: int) -> int:
-    """A whole number of at least `least`. Raises InputError."""
+    """Check that a setting is a whole number.
+
+    Parameters
+    ----------
+    name : str
+        The name of the setting.
+    value : object
+        The value.
+    least : int
+        The smallest valid value.
+
+    Returns
+    -------
+    int
+        The value.
+
+    Raises
+    ------
+    InputError
+        If the value is not a whole number, or if it is less than `least`.
+    """
     try:
         found = index(value)
     except TypeError:

@@ -1,10 +1,14 @@
-"""A test of independence for noisy counts, and Cramér's V with an interval.
+"""Test of independence for noisy counts, and Cramér's V with an interval.
 
-Pearson's statistic of noisy counts is too large by what the noise adds, so its law without a relation is drawn: rows as
-a sample of the product of the margins, and noise of the known covariance (Gaboardi, Lim, Rogers and Vadhan, ICML 2016,
-Monte Carlo test). V comes from the statistic less its mean without a relation. Rows and columns that may be empty (a
-declared code that no one has) are left out: over an expected count of next to nothing their noise would be all of the
+The noise increases Pearson's statistic of the counts. Therefore, the distribution of the statistic under independence
+is simulated. The rows are a sample from the product of the margins, and the noise has the known covariance [1]_. V is
+computed from the statistic minus its mean under independence. Rows and columns of the table that may be empty, such as
+a declared code without people, are left out. Their expected counts are close to 0, so their noise would dominate the
 statistic.
+
+References
+----------
+.. [1] Gaboardi, Lim, Rogers and Vadhan (ICML 2016), Monte Carlo test.
 
 >>> rng = np.random.default_rng(0)
 >>> related = independence(np.array([[300.0, 100.0], [100.0, 300.0]]), 25.0 * np.eye(4), rng=rng)
@@ -25,15 +29,26 @@ import scipy
 from equistrata.arrays import Floats
 
 DRAWS = 999
-_LEAST = 0.5  # of an expected count, in rows
-_SEEN = 2.0  # standard deviations of its noise: what a margin must be for its row or column to count
+_LEAST = 0.5  # the smallest expected count in rows
+_SEEN = 2.0  # a row or column is used if its margin is at least this many standard deviations of its noise
 
 
 @dataclass(frozen=True)
 class Independence:
-    """Cramér's V in [0, 1] with an interval, its standard error, and the p-value of no relation.
+    """The result of a test of independence.
 
-    `sampled` is the part of the error's square that is by the sampling of rows.
+    Attributes
+    ----------
+    v : float
+        Cramér's V, in [0, 1].
+    lower, upper : float
+        The ends of the interval for V.
+    standard_error : float
+        The standard error of V.
+    p_value : float
+        The p-value for independence.
+    sampled : float
+        The share of the squared standard error that is due to the sampling of rows.
     """
 
     v: float
@@ -47,14 +62,25 @@ class Independence:
 def independence(
     counts: Floats, covariance: Floats, *, rng: np.random.Generator, level: float = 0.95, design_effect: float = 1.0
 ) -> Independence:
-    """Test whether two columns are independent in the population that rows are a sample of.
+    """Test whether two columns are independent in the population from which the rows were sampled.
 
-    Args:
-        counts: unbiased, noisy, shape (r, c).
-        covariance: of their noise, shape (r·c, r·c).
-        rng: of the draws.
-        level: of the interval, in (0, 1).
-        design_effect: by which the sampling variance is that of a simple random sample; 1 or more.
+    Parameters
+    ----------
+    counts : ndarray of shape (r, c)
+        Unbiased noisy counts.
+    covariance : ndarray of shape (r * c, r * c)
+        The covariance of the noise.
+    rng : numpy.random.Generator
+        The random number generator for the simulation.
+    level : float
+        The level of the interval, in (0, 1).
+    design_effect : float
+        The ratio of the sampling variance to that of a simple random sample, which is at least 1.
+
+    Returns
+    -------
+    Independence
+        The result of the test.
     """
     counts, covariance = _seen(counts, covariance)
     shape, rows = counts.shape, max(float(counts.sum()), 1.0)
@@ -80,7 +106,10 @@ def independence(
 
 
 def _seen(counts: Floats, covariance: Floats) -> tuple[Floats, Floats]:
-    """The table and its covariance without rows and columns of which the margin may be noise, if two of each remain."""
+    """Remove rows and columns from a table and its covariance if their margins may consist only of noise.
+
+    At least two rows and two columns remain.
+    """
     noise = covariance.reshape(*counts.shape, *counts.shape)
     kept = []
     for margin, variance in (
@@ -95,7 +124,7 @@ def _seen(counts: Floats, covariance: Floats) -> tuple[Floats, Floats]:
 
 
 def _expected(tables: Floats) -> Floats:
-    """The product of the margins of each table, shape (n, r, c)."""
+    """Return the product of the margins of each table, shape (n, r, c)."""
     down, across = (np.maximum(tables.sum(axis), _LEAST) for axis in (1, 2))
     product = across[:, :, None] * down[:, None, :] / np.maximum(tables.sum((1, 2)), 1.0)[:, None, None]
     return np.asarray(np.maximum(product, _LEAST))
@@ -113,13 +142,18 @@ def _root(covariance: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Interaction:
-    """What noisy counts have beyond the product of their margins.
+    """The difference between noisy counts and the product of their margins.
 
-    Attributes:
-        counts: the counts less that product, shape (r, c).
-        squares: the sum of their squares.
-        expected: that sum's mean by noise and sampling alone, where the columns are independent.
-        p_value: the chance of a sum as large by these alone.
+    Attributes
+    ----------
+    counts : ndarray of shape (r, c)
+        The counts minus the product of the margins.
+    squares : float
+        The sum of the squares of `counts`.
+    expected : float
+        The expected value of `squares` for independent columns, which is due to noise and sampling.
+    p_value : float
+        The probability of a sum of squares that is at least as large, for independent columns.
     """
 
     counts: Floats
@@ -129,14 +163,26 @@ class Interaction:
 
     @classmethod
     def of(cls, counts: Floats, variance: Floats, design_effect: float = 1.0) -> Interaction:
-        """Of counts with independent normal noise of these variances, shape (r, c) both.
+        """Compute the interaction of counts with independent normal noise.
 
-        Without a relation the sum of squares is a quadratic form of what noise and sampling add: with p and q the
-        margins' shares, N adds (I − p1ᵀ) N (I − 1qᵀ), and the sampling of n rows has variance n·p·q in each cell. Its
-        law is that of a scaled χ² with the same mean and variance.
+        For independent columns, the sum of squares is a quadratic form in the noise and the sampling error. Let p and q
+        be the shares of the margins. The noise N contributes (I − p1ᵀ) N (I − 1qᵀ), and the sampling variance of n rows
+        is n·p·q in each cell. The distribution is approximated by a scaled χ² distribution with the same mean and
+        variance [1]_.
 
-        Args:
-            design_effect: by which the sampling variance is that of a simple random sample; 0 without sampling.
+        Parameters
+        ----------
+        counts : ndarray of shape (r, c)
+            The noisy counts.
+        variance : ndarray of shape (r, c)
+            The variance of the noise in each cell.
+        design_effect : float
+            The ratio of the sampling variance to that of a simple random sample. It is 0 if there is no sampling.
+
+        Returns
+        -------
+        Interaction
+            The interaction.
 
         References
         ----------
@@ -158,9 +204,10 @@ class Interaction:
         return cls(beyond, squares, expected, float(scipy.special.chdtrc(freedom, freedom * squares / expected)))
 
     def share_in(self, counts: Floats) -> float:
-        """How much of the relation another table of the same number of rows has: 1 is all of it, 0 none.
+        """Return the share of the relation that another table with the same number of rows has.
 
-        The noise in `squares`, which is no part of the relation, is left out.
+        The share is 1 if the relation is the same, and 0 if there is none. The noise in `squares` is subtracted because
+        it is not part of the relation.
         """
         signal = self.squares - self.expected
         other = Interaction.of(counts, np.zeros_like(counts)).counts
@@ -168,5 +215,5 @@ class Interaction:
 
 
 def _crossed(shares: Floats) -> Floats:
-    """AᵀA of A = I − s1ᵀ, with the shares s that add up to 1."""
+    """Return AᵀA for the matrix A = I − s1ᵀ, where the shares s add up to 1."""
     return np.eye(len(shares)) - shares[:, None] - shares[None, :] + float(shares @ shares)

@@ -1,7 +1,7 @@
-"""The exact distributions of a noisy proportion: normal plus Laplace, and binomial plus Laplace.
+"""Distributions of a noisy proportion: normal plus Laplace, and binomial plus Laplace.
 
-`BinomialLaplace` is that of a noisy count; `NormalLaplace` approximates its binomial and is fast for any number of
-rows.
+`BinomialLaplace` is the exact distribution of a noisy count. `NormalLaplace` uses a normal approximation of the
+binomial part and is fast for any number of rows.
 
 >>> law = NormalLaplace(sd=0.03, scale=0.045)
 >>> round(law.quantile(0.975), 4), round(float(law.cdf(law.quantile(0.975))), 6)
@@ -25,13 +25,27 @@ import scipy
 from equistrata.arrays import Floats
 from equistrata.stats.checks import closed_share, number, positive, share, whole
 
-NOISE_L1 = math.sqrt(2 / math.pi)  # the mean absolute value of Gaussian noise, in σ
-BINOMIAL_REACH = 14.0  # standard deviations summed over on either side; the rest is below 10⁻²⁰
+NOISE_L1 = math.sqrt(2 / math.pi)  # the mean absolute value of Gaussian noise in units of σ
+BINOMIAL_REACH = 14.0  # the range of the sum in standard deviations; the remaining probability is below 10⁻²⁰
 
 
 def at_least_zero(values: Floats, sigma: Floats | float) -> Floats:
-    """Posterior means of numbers that were measured with normal noise and are not below zero, by a flat prior.
+    """Compute the posterior means of nonnegative numbers that were measured with normal noise, for a flat prior.
 
+    Parameters
+    ----------
+    values : ndarray
+        The measured numbers.
+    sigma : ndarray or float
+        The standard deviation of the noise, which must be positive.
+
+    Returns
+    -------
+    ndarray
+        The posterior means.
+
+    Examples
+    --------
     >>> at_least_zero(np.array([-50.0, 0.0, 50.0]), 10.0).round(1).tolist()
     [1.9, 8.0, 50.0]
     """
@@ -40,11 +54,29 @@ def at_least_zero(values: Floats, sigma: Floats | float) -> Floats:
 
 
 def upper_end(values: npt.ArrayLike, sigma: npt.ArrayLike, level: float) -> Floats:
-    """The upper end of an interval of numbers that are not below zero, by the same posterior; above zero, always.
+    """Return the upper end of an interval for nonnegative numbers, from their posterior for a flat prior.
 
-    It is above the usual end, values + z·sigma, so the interval from max(values − z·sigma, 0) covers at least as often.
-    The usual one may be below zero, and is then from 0 to 0: of nothing but noise, it says that there is nothing.
+    The result is always positive, and it is larger than the usual end, values + z·sigma. Therefore, the coverage of the
+    interval that starts at max(values − z·sigma, 0) is at least the nominal one. The usual end can be negative, and the
+    clipped interval is then from 0 to 0. This would suggest that the number is 0, although the measurement consists
+    only of noise.
 
+    Parameters
+    ----------
+    values : array_like
+        The measured numbers.
+    sigma : array_like
+        The standard deviation of the noise.
+    level : float
+        The level of the interval, in (0, 1).
+
+    Returns
+    -------
+    ndarray
+        The upper ends.
+
+    Examples
+    --------
     >>> upper_end(np.array([-50.0, 0.0, 50.0]), 10.0, 0.95).round(1).tolist()
     [6.7, 22.4, 69.6]
     """
@@ -56,14 +88,21 @@ def upper_end(values: npt.ArrayLike, sigma: npt.ArrayLike, level: float) -> Floa
 
 @dataclass(frozen=True)
 class NormalLaplace:
-    """N(mean, sd²) + Laplace(0, scale), independent.
+    """The distribution of N(mean, sd²) + Laplace(0, scale) for independent variables.
 
-    Attributes:
-        sd, mean: standard deviation of the normal part, positive; any finite mean.
-        scale: b of the Laplace part (its standard deviation is √2·b), zero or more; 0 is the normal distribution.
+    The distribution function is Φ(z) − ½φ(z)(R(r − z) − R(r + z)) in closed form. Here, z = (x − mean)/sd, r = sd/scale
+    and R is Mills' ratio. This form cannot overflow. In the talk on private estimators and tests, the distribution is
+    NL(μ, σ², 1/b, 1/b, 1).
 
-    Source: NL(μ, σ², 1/b, 1/b, 1) of the talk on private estimators and tests; the convolution in closed form,
-    Φ(z) − ½φ(z)(R(r − z) − R(r + z)) with z = (x − mean)/sd, r = sd/scale and R Mills' ratio, which cannot overflow.
+    Attributes
+    ----------
+    sd : float
+        The standard deviation of the normal part, which must be positive.
+    scale : float
+        The scale b of the Laplace part. The standard deviation of this part is √2·b. It must be nonnegative, and 0 is
+        the normal distribution.
+    mean : float
+        The mean, which must be finite.
     """
 
     sd: float
@@ -77,17 +116,18 @@ class NormalLaplace:
             positive("scale", self.scale)
 
     def cdf(self, x: npt.ArrayLike) -> Floats:
-        """P(X ≤ x), any shape, shape kept."""
+        """Return P(X ≤ x) for an array of any shape."""
         return _normal_laplace_cdf((np.asarray(x, dtype=float) - self.mean) / self.sd, self._ratio)
 
     def sf(self, x: npt.ArrayLike) -> Floats:
-        """P(X > x), any shape, shape kept: accurate far out, where 1 − cdf is not."""
+        """Return P(X > x) for an array of any shape. It is accurate in the upper tail, unlike 1 − cdf."""
         return _normal_laplace_cdf((self.mean - np.asarray(x, dtype=float)) / self.sd, self._ratio)
 
     def quantile(self, p: float) -> float:
-        """The x with P(X ≤ x) = p, 0 < p < 1.
+        """Return the x for which P(X ≤ x) = p, where 0 < p < 1.
 
-        For p ≥ ½ it lies between the normal part's quantile and the sum of both parts' quantiles at (1 + p)/2.
+        For p ≥ ½, the result is at least the quantile of the normal part. It is at most the sum of the quantiles of
+        both parts at (1 + p)/2.
         """
         tail = 1 - share("p", p) if p >= 0.5 else p
         ratio = self._ratio
@@ -104,11 +144,18 @@ class NormalLaplace:
 
 @dataclass(frozen=True)
 class BinomialLaplace:
-    """Binomial(rows, p) + Laplace(0, scale), independent: the exact distribution of a noisy count of successes.
+    """The distribution of Binomial(rows, p) + Laplace(0, scale) for independent variables.
 
-    Attributes:
-        rows, p: the number of trials, at least 1, and the probability of a success, 0 ≤ p ≤ 1.
-        scale: b of the Laplace noise, positive, in rows: 1/ε for a count of sensitivity 1.
+    This is the exact distribution of a noisy count of successes.
+
+    Attributes
+    ----------
+    rows : int
+        The number of trials, which is at least 1.
+    p : float
+        The probability of a success, in [0, 1].
+    scale : float
+        The scale b of the Laplace noise in rows, which must be positive. It is 1/ε for a count with sensitivity 1.
     """
 
     rows: int
@@ -121,15 +168,18 @@ class BinomialLaplace:
         positive("scale", self.scale)
 
     def cdf(self, y: npt.ArrayLike) -> Floats:
-        """P(Y ≤ y) = Σₖ P(X = k)·P(L ≤ y − k), any shape, shape kept."""
+        """Return P(Y ≤ y) = Σₖ P(X = k)·P(L ≤ y − k) for an array of any shape."""
         return self._mix(y, lambda gap: gap)
 
     def sf(self, y: npt.ArrayLike) -> Floats:
-        """P(Y > y), any shape, shape kept: accurate far out, where 1 − cdf is not."""
+        """Return P(Y > y) for an array of any shape. It is accurate in the upper tail, unlike 1 − cdf."""
         return self._mix(y, lambda gap: -gap)
 
     def quantile(self, q: float) -> float:
-        """The y with P(Y ≤ y) = q, 0 < q < 1. It lies between those of the noise about 0 and about `rows`."""
+        """Return the y for which P(Y ≤ y) = q, where 0 < q < 1.
+
+        It is between the quantiles of the noise around 0 and around `rows`.
+        """
         share("q", q)
         low = (math.log(2 * q) if q <= 0.5 else -math.log(2 * (1 - q))) * self.scale
         if q <= 0.5:
@@ -153,10 +203,11 @@ class BinomialLaplace:
 
 
 def _normal_laplace_cdf(z: Floats, ratio: float) -> Floats:
-    """P(Z + L/ratio ≤ z) for a standard normal Z and a standard Laplace L.
+    """Return P(Z + L/ratio ≤ z) for a standard normal Z and a standard Laplace L.
 
-    From P = Φ(z) − ½e^{r²/2 − rz}Φ(z − r) + ½e^{r²/2 + rz}Φ(−z − r), with the scaled erfc where a Φ's argument is
-    negative. By symmetry only z ≤ 0 is computed, where no two large terms cancel.
+    It is computed from P = Φ(z) − ½e^{r²/2 − rz}Φ(z − r) + ½e^{r²/2 + rz}Φ(−z − r). The scaled complementary error
+    function is used if the argument of Φ is negative. By symmetry, only z ≤ 0 is computed, which avoids cancellation of
+    large terms.
     """
     if math.isinf(ratio):
         return np.asarray(scipy.special.ndtr(z))
@@ -166,7 +217,7 @@ def _normal_laplace_cdf(z: Floats, ratio: float) -> Floats:
 
 
 def _tilted(z: Floats, ratio: float) -> Floats:
-    """e^{r²/2 − rz}Φ(z − r)."""
+    """Return e^{r²/2 − rz}Φ(z − r)."""
     gap = ratio - z
     near = np.exp(-(z**2) / 2) * scipy.special.erfcx(np.maximum(gap, 0) / math.sqrt(2)) / 2
     with np.errstate(over="ignore", invalid="ignore"):
@@ -175,7 +226,11 @@ def _tilted(z: Floats, ratio: float) -> Floats:
 
 
 def _root(function: Callable[[float], float], low: float, high: float) -> float:
-    """The zero of a monotone function; the nearer end of the bracket where rounding leaves no change of sign."""
+    """Return the zero of a monotone function.
+
+    If there is no change of sign because of rounding, the end of the bracket with the smaller absolute value is
+    returned.
+    """
     at_low, at_high = function(low), function(high)
     if at_low * at_high >= 0:
         return low if abs(at_low) <= abs(at_high) else high

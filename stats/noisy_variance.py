@@ -1,9 +1,10 @@
-"""Intervals when the variance is known only with noise: a calibrated width instead of a plug-in one.
+"""Intervals for estimates with a noisy variance, in which the width is calibrated for the noise.
 
-An estimate D ~ N(Δ, F(1 + v)) has a noisy reading of its variance, W ~ N(v, ω²). F (the noise variance) and ω are
-public; v ≥ 0 (the sampling variance) is unknown. The plug-in ±z√(F(1 + W⁺)) makes 90 % intervals cover 88 to 93 % once
-ω nears 1. So a factor H(W) solves P(|D − Δ| ≤ z√(F·H(W))) = level for every v ≥ 0, as for Behrens-Fisher intervals. H
-is at least 0.8; then 90 % intervals cover 0.896 to 0.910 for ω up to 0.7, at any v (docs/experiments/federated.md).
+An estimate D ~ N(Δ, F(1 + v)) has a noisy reading W ~ N(v, ω²) of its relative variance. The noise variance F and ω are
+public, and the sampling variance v ≥ 0 is unknown. The plug-in interval ±z√(F(1 + W⁺)) at level 90 % has a coverage
+between 88 % and 93 % if ω is close to 1. Instead, a factor H(W) solves P(|D − Δ| ≤ z√(F·H(W))) = level for every v ≥ 0,
+as for Behrens-Fisher intervals. H is at least 0.8. With this restriction, the coverage of 90 % intervals is between
+0.896 and 0.910 for ω up to 0.7 and any v (docs/experiments/federated.md).
 
 >>> import numpy as np
 >>> variance_factor(np.array([-0.5, 0.0, 1.0, 10.0]), 0.4, 0.9).round(1)
@@ -22,33 +23,55 @@ import scipy
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
 
-SMALLEST_OMEGA = 0.02  # below it the noise of the variance is negligible
-LARGEST_OMEGA = 1.0  # above it no width is right at every v
+SMALLEST_OMEGA = 0.02  # the noise of the variance is negligible for smaller values
+LARGEST_OMEGA = 1.0  # there is no width that is correct for every v for larger values
 LEAST_FACTOR = 0.8
-STEPS = 18  # of the grid in log ω
-SMOOTHNESS = 1e-5  # penalty on second differences
+STEPS = 18  # the number of grid points in log ω
+SMOOTHNESS = 1e-5  # the penalty on second differences
 _GRID = np.linspace(math.log(SMALLEST_OMEGA), math.log(LARGEST_OMEGA), STEPS)
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(61)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 
 def normal_quantile(level: float) -> float:
-    """z such that a standard normal variable lies within ±z with probability `level`."""
+    """Return the quantile z of a two-sided interval for a standard normal variable.
+
+    Parameters
+    ----------
+    level : float
+        The probability of the interval ±z, in (0, 1).
+
+    Returns
+    -------
+    float
+        The quantile z.
+    """
     return float(scipy.special.ndtri(0.5 + level / 2))
 
 
 def variance_factor(reading: npt.ArrayLike, omega: npt.ArrayLike, level: float) -> Floats:
-    """H(W): the factor of the known variance F in an interval of level `level`.
+    """Compute H(W), the factor by which the known variance F is multiplied in an interval.
 
-    Args:
-        reading: W, the noisy reading of v = (variance − F)/F, any shape; it may be negative.
-        omega: ω in [0, `LARGEST_OMEGA`], the standard deviation of its noise; broadcast against `reading`.
-        level: the coverage, in (0, 1).
+    Parameters
+    ----------
+    reading : array_like
+        The noisy reading W of v = (variance − F)/F, of any shape. It can be negative.
+    omega : array_like
+        The standard deviation ω of the noise in the reading, in [0, `LARGEST_OMEGA`]. It is broadcast against
+        `reading`.
+    level : float
+        The coverage of the interval, in (0, 1).
 
-    Returns:
-        H ≥ 0.8, rising with W up to 1 % between knots. 1 + W⁺ where ω is 0, and about 1 + W for W far above ω.
+    Returns
+    -------
+    ndarray
+        The factor H ≥ 0.8. It increases with W, with an accuracy of 1 % between knots. It is 1 + W⁺ if ω is 0, and it
+        is close to 1 + W if W is much larger than ω.
 
-    Raises InputError for an ω out of its range.
+    Raises
+    ------
+    InputError
+        If ω is out of its range.
     """
     w, noise = np.broadcast_arrays(np.asarray(reading, dtype=np.float64), np.asarray(omega, dtype=np.float64))
     if not ((noise >= 0) & (noise <= LARGEST_OMEGA)).all():
@@ -66,9 +89,12 @@ def variance_factor(reading: npt.ArrayLike, omega: npt.ArrayLike, level: float) 
 
 @lru_cache(maxsize=8 * STEPS)
 def _correction(step: int, level: float) -> tuple[Floats, Floats]:
-    """Knots in W and log H − log(1 + W⁺) at them, for one ω of the grid: regularised least squares on the coverage."""
+    """Return knots in W and the values of log H − log(1 + W⁺) at these knots, for one ω of the grid.
+
+    They are computed by regularised least squares on the coverage.
+    """
     omega, z = math.exp(_GRID[step]), normal_quantile(level)
-    far = 3 + 30 * omega + 5 * omega**2  # from here on the noise in W moves the coverage by less than 0.001
+    far = 3 + 30 * omega + 5 * omega**2  # for larger v, the noise in W changes the coverage by less than 0.001
     v = np.unique(np.concatenate([np.linspace(0, 6 * omega, 40), np.linspace(6 * omega, far, 30)]))[:, None]
     knots = np.concatenate([np.linspace(-3 * omega, 6 * omega, 22), np.linspace(6 * omega, far + 6 * omega, 12)[1:]])
     plain = np.log1p(np.maximum(knots, 0))
@@ -79,7 +105,7 @@ def _correction(step: int, level: float) -> tuple[Floats, Floats]:
     base = z * np.sqrt((1 + np.maximum(w, 0)) / (1 + v))
     bend = math.sqrt(SMOOTHNESS) * np.diff(np.eye(len(knots)), 2, axis=0)
     last = np.eye(len(knots))[-1:]
-    # H is parametrised by its rises between knots, none negative, so that it never falls as W grows.
+    # The parameters are the nonnegative increments between knots, so that H does not decrease with W.
     rises = np.tril(np.ones((len(knots), len(knots))))
     start = math.log(LEAST_FACTOR) - plain
 

@@ -1,7 +1,12 @@
-"""Tables with wanted sums, by iterative proportional fitting: of all that have them, the nearest in relative entropy.
+"""Iterative proportional fitting, which adjusts a table to given sums.
 
-Source: Deming and Stephan (1940), On a least squares adjustment of a sampled frequency table, Annals of Mathematical
-Statistics 11, 427; Csiszár (1975), I-divergence geometry, Annals of Probability 3, 146.
+Among all tables with these sums, the result is the closest one in relative entropy.
+
+References
+----------
+.. [1] Deming and Stephan (1940), On a least squares adjustment of a sampled frequency table, Annals of Mathematical
+Statistics 11, 427.
+.. [2] Csiszár (1975), I-divergence geometry, Annals of Probability 3, 146.
 
 >>> with_sums(np.array([[1.0, 1.0], [1.0, 3.0]]), [np.array([[4.0], [2.0]]), np.array([[3.0, 3.0]])], 50).round(2)
 array([[2.35, 1.65],
@@ -16,16 +21,28 @@ import numpy as np
 
 from equistrata.arrays import Floats
 
-_LEAST = 1e-12  # a sum below it is taken as this: what is empty stays so
+_LEAST = 1e-12  # smaller sums are replaced by this value, so empty parts remain empty
 
 
 def with_sums(table: Floats, sums: Sequence[Floats], times: int) -> Floats:
-    """A table scaled to these sums, again and again; the last of them hold exactly, and all where they agree.
+    """Scale a table repeatedly until it has the given sums.
 
-    Args:
-        table: not negative, of any shape.
-        sums: each over the axes along which it has length 1, and along the others as long as the table.
-        times: how often each is scaled to.
+    The last of the sums hold exactly. All of them hold after convergence if they are consistent.
+
+    Parameters
+    ----------
+    table : ndarray
+        A nonnegative table of any shape.
+    sums : sequence of ndarray
+        The sums. Each array is a sum over the axes along which it has length 1, and has the length of the table along
+        the other axes.
+    times : int
+        The number of iterations.
+
+    Returns
+    -------
+    ndarray
+        The scaled table.
     """
     for wanted in list(sums) * times:
         over = tuple(axis for axis, length in enumerate(wanted.shape) if length == 1)

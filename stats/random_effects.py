@@ -1,12 +1,17 @@
-"""Pooling across strata: a linear mixed model with known noise (Fay and Herriot, JASA 1979, for small areas).
+"""Pooling across strata by a linear mixed model with known noise, as in small area estimation [1]_.
 
-A parameter of stratum s, a mean or the share of a cell, is
+The parameter of stratum s, such as a mean or the share of a cell, is
 
-    θ_s = μ + Σ_f u_f(s) + e_s,     observed with Gaussian noise of known variance,
+    θ_s = μ + Σ_f u_f(s) + e_s,     observed with Gaussian noise of known variance.
 
-with a random effect u_f for each column f that defines strata (and, of more than two, for each pair of columns), and
-e_s for the stratum's own. Variances are estimated by restricted maximum likelihood. Used to shrink marginals
-(`equistrata.synth.strata.shrinkage`) and means (`equistrata.inference.means.hierarchical`). Post-processing.
+There is a random effect u_f for each column f that defines strata. If there are more than two such columns, there is
+also a random effect for each pair of columns. The effect e_s is specific to the stratum. The variances are estimated by
+restricted maximum likelihood. The model is used to shrink marginals (`equistrata.synth.strata.shrinkage`) and means
+(`equistrata.inference.means.hierarchical`). It is post-processing of noisy numbers.
+
+References
+----------
+.. [1] Fay and Herriot (1979), JASA.
 
 >>> keys = [(sex, race) for sex in (1, 2) for race in (1, 2, 3)]
 >>> [effect.sum().astype(int).item() for effect in effects(keys)]  # same sex, same race, itself
@@ -28,14 +33,25 @@ import scipy
 
 from equistrata.arrays import Floats
 
-_RANGE = (-30.0, 6.0)  # of the logarithms of the variances, in units of the mean square over strata, by precision
+_RANGE = (-30.0, 6.0)  # the range of the log variances, relative to the precision-weighted mean square over strata
 
 
 def families(keys: Sequence[tuple[Hashable, ...]]) -> list[Floats]:
-    """For each kind of effect, which stratum has which, 0 or 1, shape (k, effects).
+    """Return the design matrix of each kind of random effect.
 
-    One kind for each stratum column, if there are several, with an effect for each value; one for each pair of columns,
-    if there are more than two; and each stratum's own.
+    There is one kind for each column that defines strata, if there are several columns, with an effect for each value.
+    If there are more than two columns, there is also one kind for each pair of columns. The last kind has one effect
+    for each stratum.
+
+    Parameters
+    ----------
+    keys : sequence of tuple
+        The values of the columns for each of the k strata.
+
+    Returns
+    -------
+    list of ndarray
+        One matrix of shape (k, effects) per kind. An element is 1 if the stratum has the effect, and 0 otherwise.
     """
     columns = list(zip(*keys, strict=True)) if len({len(key) for key in keys}) == 1 else []
     pairs = [list(zip(*pair, strict=True)) for pair in combinations(columns, 2)] if len(columns) > 2 else []
@@ -47,12 +63,34 @@ def families(keys: Sequence[tuple[Hashable, ...]]) -> list[Floats]:
 
 
 def effects(keys: Sequence[tuple[Hashable, ...]]) -> list[Floats]:
-    """For each random effect, which strata share its value, 0 or 1, shape (k, k)."""
+    """Return the covariance structure of each kind of random effect.
+
+    Parameters
+    ----------
+    keys : sequence of tuple
+        The values of the columns for each of the k strata.
+
+    Returns
+    -------
+    list of ndarray of shape (k, k)
+        One matrix for each kind of effect. An element is 1 if two strata share the effect, and 0 otherwise.
+    """
     return [family @ family.T for family in families(keys)]
 
 
 def project(covariance: Floats) -> tuple[Floats, Floats]:
-    """The inverse of a covariance, and the same with the common mean taken out; shapes (k, k)."""
+    """Invert a covariance matrix, and project out the common mean.
+
+    Parameters
+    ----------
+    covariance : ndarray of shape (k, k)
+        The covariance matrix.
+
+    Returns
+    -------
+    tuple of ndarray, each of shape (k, k)
+        The inverse, and the inverse after the common mean is projected out.
+    """
     inverse = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
     return inverse, _without_mean(inverse)
 
@@ -71,18 +109,35 @@ def variances(
     usual: Floats | None = None,
     scales: Floats | None = None,
 ) -> Floats:
-    """The variance of each random effect by restricted maximum likelihood, or with a prior.
+    """Estimate the variance of each random effect by restricted maximum likelihood, optionally with a prior.
 
-    Args:
-        kernels: of the observed strata, as by `effects`, each of shape (k, k).
-        observed: shape (k, c); the c columns are replicates with the same variances and means of their own.
-        noise: the noise variance of a stratum's observations, shape (k,); or of each, shape (k, c).
-        expected: for each effect a variance v₀; the likelihood is multiplied by exp(−v/v₀), and by the variance of the
-            last, the strata's own. Else few noisy strata often give 0 (Li and Lahiri, J. Multivariate Analysis 2010).
-        usual: for each effect a variance above 0 that counts as one more column, seen exactly (an inverse gamma prior,
-            one degree of freedom: Smyth, Statistical Applications in Genetics and Molecular Biology 2004). Large
-            variances stay possible.
-        scales: times the variances, those of each of the c columns, shape (c,); those of equal scale have equal noise.
+    Parameters
+    ----------
+    kernels : sequence of ndarray of shape (k, k)
+        The matrices of the effects for the observed strata, as returned by `effects`.
+    observed : ndarray of shape (k, c)
+        The observations. The c columns are replicates with the same variances, and each column has its own mean.
+    noise : ndarray of shape (k,) or (k, c)
+        The variance of the noise for each stratum, or for each observation.
+    expected : sequence of float, optional
+        A variance v₀ for each effect. The likelihood is multiplied by exp(−v/v₀) and by the variance of the last
+        effect, which is specific to the stratum. Without this prior, the estimate is often 0 when the number of strata
+        is small [1]_.
+    usual : ndarray, optional
+        A positive variance for each effect that counts as one additional column without noise. This is an inverse gamma
+        prior with one degree of freedom [2]_, which allows for large variances.
+    scales : ndarray of shape (c,), optional
+        The factor on the variances for each column. Columns with the same scale must have the same noise.
+
+    Returns
+    -------
+    ndarray
+        The variance of each effect.
+
+    References
+    ----------
+    .. [1] Li and Lahiri (2010), Journal of Multivariate Analysis.
+    .. [2] Smyth (2004), Statistical Applications in Genetics and Molecular Biology.
     """
     cells = observed.shape[1]
     scales = np.ones(cells) if scales is None else scales
@@ -91,7 +146,7 @@ def variances(
     alike = [np.flatnonzero(scales == each) for each in times]
     seen = [observed[:, columns] for columns in alike]
     known = np.array([np.diag(noises[:, columns[0]]) for columns in alike])
-    # By precision: a plain variance is that of the smallest strata's noise, and the search would start too far off.
+    # The plain variance would be dominated by the noise of the smallest strata, which is a poor starting point.
     weights = 1 / np.maximum(noises.mean(1), 1e-12)
     apart = observed - weights @ observed / weights.sum()
     scale = max(float((weights @ apart**2).mean() / weights.sum()), 1e-12 if usual is None else float(usual.max()))

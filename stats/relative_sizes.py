@@ -1,10 +1,13 @@
-"""Sizes of groups from public shares that may be wrong and from noisy counts, by inverse variance.
+"""Estimation of group sizes from public shares, which may be wrong, and noisy counts.
 
-How wrong the public shares are is estimated from the counts (empirical Bayes): sizes are the public ones times random
-effects with Student's t law, one kind for each column that defines groups and one for the groups. See
-docs/proofs/strata.md.
+The error of the public shares is estimated from the counts (empirical Bayes). The sizes are the public ones multiplied
+by random effects with Student's t distribution. There is one kind of effect for each column that defines groups, and
+one for the groups themselves. See docs/proofs/strata.md.
 
-Sources: Fay and Herriot, JASA 1979 (small areas, known noise); Lange, Little and Taylor, JASA 1989 (t errors by EM).
+References
+----------
+.. [1] Fay and Herriot (1979), JASA (small areas with known noise).
+.. [2] Lange, Little and Taylor (1989), JASA (t errors by the EM algorithm).
 
 >>> for sigma in (1.0, 1000.0, 3000.0):
 ...     counts, precision = np.array([9000.0, 6000.0]), np.full(2, sigma**-2)
@@ -24,48 +27,58 @@ import numpy as np
 from equistrata.arrays import Floats
 from equistrata.stats.random_effects import families
 
-LEAST_SIZE = 0.25  # the least size of a group, in standard deviations of its estimate (docs/experiments/shrinkage.md)
+LEAST_SIZE = 0.25  # the smallest size of a group in standard deviations of its estimate (docs/experiments/shrinkage.md)
 
-# Tuned: docs/experiments/weights.md.
-_FREEDOM = 2.0  # degrees of freedom of the effects' t law
-_DOUBT = 0.1  # effects of zero added for each effect there is: where noise could be all, a scale shrinks to nothing
-_START = 0.25  # squared scale of the relative effects at the start
-_LEAST = 1e-10  # least squared scale: public shares that fit perfectly keep a scale of 0.001 %
-CLEAR = 4.0  # standard deviations that are not put down to noise
-_ITERATIONS, _CONVERGED = 300, 1e-3  # of EM; change of the logarithm of a squared scale
+# These values were tuned in docs/experiments/weights.md.
+_FREEDOM = 2.0  # the degrees of freedom of the effects
+# The number of zero effects that are added per effect, so that the scale can shrink to 0 if there is only noise.
+_DOUBT = 0.1
+_START = 0.25  # the initial squared scale of the relative effects
+_LEAST = 1e-10  # the smallest squared scale, which is 0.001 % for public shares that fit perfectly
+CLEAR = 4.0  # a difference of this many standard deviations is not attributed to noise
+_ITERATIONS, _CONVERGED = 300, 1e-3  # the number of EM iterations; the tolerance for the logarithm of a squared scale
 
 
 def posterior_sizes(
     expected: Floats, keys: Sequence[tuple[Hashable, ...]], precision: Floats, sums: Floats
 ) -> tuple[Floats, Floats]:
-    """The groups' sizes and their standard deviations, shape (k,), with the law of the effects estimated.
+    """Estimate the sizes of groups and their standard deviations, including the scale of the effects.
 
-    Args:
-        expected: sizes if the public shares were right, (k,), positive: effects are relative.
-        keys: the groups' values in the columns that define them.
-        precision, sums: the measurements' precision matrix, (k, k), or its diagonal, (k,) of independent ones; and that
-            times what was measured, (k,).
+    This is post-processing of noisy counts.
 
-    Returns:
-        Sizes of at least `LEAST_SIZE` of their standard deviations. Post-processing.
+    Parameters
+    ----------
+    expected : ndarray of shape (k,)
+        The positive sizes of the groups if the public shares were correct. The effects are relative to them.
+    keys : sequence of tuple
+        The values of the columns that define the groups, for each group.
+    precision : ndarray of shape (k, k) or (k,)
+        The precision matrix of the measurements, or its diagonal if they are independent.
+    sums : ndarray of shape (k,)
+        The product of the precision matrix and the measurements.
+
+    Returns
+    -------
+    tuple of ndarray, each of shape (k,)
+        The sizes and their standard deviations. Each size is at least `LEAST_SIZE` times its standard deviation.
     """
     *shared, _ = families(keys)
     own = len(shared)
     kind = np.repeat(np.arange(own + 1), [*(family.shape[1] for family in shared), len(expected)])
-    # Sizes are linear in the number of rows (over its guess) and the relative effects, the groups' own last.
+    # Sizes are linear in the relative number of rows and in the relative effects. The effects of groups come last.
     basis = np.hstack([np.ones((len(expected), 1)), *shared]) * expected[:, None]
     others, seen = np.arange(1, basis.shape[1]), _times(precision, basis)
     known = np.maximum(precision if precision.ndim == 1 else np.diag(precision), 1e-300)
     scales, weights = np.full(own + 1, _START), np.ones(len(kind))
-    # EM ends at the mode next to where it starts: a group whose counts are far from its public size starts there.
+    # EM converges to the nearest mode. Therefore, groups that are far from their public size start there.
     far = sums - _times(precision, expected)
     surprise = np.where(np.abs(far) > CLEAR * np.sqrt(known), far / known / expected, 0.0)
     weights[kind == own] = (_FREEDOM + 1) / (_FREEDOM + 1 + surprise**2 / _START)
     for _ in range(_ITERATIONS):
-        prior = weights[kind == own] / scales[own] / expected**2  # the precision of a size about the shared effects
+        prior = weights[kind == own] / scales[own] / expected**2  # the precision of a size around the shared effects
         covariance = 1 / (precision + prior) if precision.ndim == 1 else _inverse(precision + np.diag(prior))
         own_variance = covariance if covariance.ndim == 1 else np.diag(covariance)
-        drawn = _times(covariance, seen)  # in products, so that no large numbers cancel
+        drawn = _times(covariance, seen)  # the products avoid cancellation of large numbers
         system = basis.T @ (prior[:, None] * drawn)
         system[others, others] += (weights / scales[kind])[kind < own]
         inverse = _inverse(system)
@@ -87,7 +100,7 @@ def posterior_sizes(
 
 
 def _times(covariance: Floats, array: Floats) -> Floats:
-    """A covariance matrix, or its diagonal, times an array of shape (k,) or (k, m)."""
+    """Multiply a covariance matrix, or its diagonal, by an array of shape (k,) or (k, m)."""
     return covariance @ array if covariance.ndim == 2 else (covariance * array.T).T
 
 

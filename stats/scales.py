@@ -1,4 +1,4 @@
-"""Where a column's codes are as numbers, and how far one distribution on them is from another."""
+"""Numeric positions of a column's codes, and distances between distributions on them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,23 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Column
 from equistrata.stats.laws import NOISE_L1
 
-WORST_DISTANCE = 1.0  # of distributions that share no value, or are at the ends of the range; of a stratum without rows
-FEW_NUMBERS = 20  # distinct numbers in a column without a declaration: with no more they count as names
+# For distributions at the two ends of the range or without common values, and for strata without rows.
+WORST_DISTANCE = 1.0
+FEW_NUMBERS = 20  # an undeclared column with at most this many distinct numbers is treated as nominal
 
 
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """Where a column's codes are as numbers.
+    """The numeric positions of a column's codes.
 
-    Attributes:
-        places: of the codes that are present values, ascending; codes after these are missing.
-        range: from the least to the largest number that is declared (or occurs, where nothing is declared).
+    Attributes
+    ----------
+    places : ndarray
+        The positions of the codes that are present values, in increasing order. All codes after these are missing
+        values.
+    range : float
+        The difference between the largest and the smallest declared number, or between the observed ones if nothing is
+        declared.
     """
 
     places: Floats
@@ -30,9 +36,20 @@ class Scale:
 
     @classmethod
     def of(cls, column: Column, declared: bool = True) -> Scale | None:
-        """The middles of a numeric column's bins, or ordinal codes; None for names.
+        """Return the scale of a column.
 
-        Without a declaration, many numbers are a scale.
+        Parameters
+        ----------
+        column : Column
+            The column.
+        declared : bool
+            If False, a column of categorical values with more than FEW_NUMBERS distinct numbers has a scale as well.
+
+        Returns
+        -------
+        Scale or None
+            The positions are the midpoints of the bins for a numeric column, and the codes for an ordinal column. None
+            if the column is nominal.
         """
         if column.numeric:
             edges = np.clip(column.cuts, *column.bounds)
@@ -45,7 +62,18 @@ class Scale:
         return cls(np.array(numbers, dtype=np.float64), float(numbers[-1]) - float(numbers[0]))
 
     def moved(self, real: Floats, synthetic: Floats) -> float:
-        """Wasserstein-1 distance of the present values; 0 where either side has none."""
+        """Compute the Wasserstein-1 distance between two distributions of the present values.
+
+        Parameters
+        ----------
+        real, synthetic : ndarray
+            The shares of all codes, with the present codes first.
+
+        Returns
+        -------
+        float
+            The distance. It is 0 if one of the distributions has no present values.
+        """
         ours, theirs = (shares[: len(self.places)] for shares in (real, synthetic))
         if not (ours.any() and theirs.any()):
             return 0.0
@@ -53,31 +81,62 @@ class Scale:
         return float(np.abs(apart) @ np.diff(self.places))
 
     def distance(self, real: Floats, synthetic: Floats) -> float:
-        """|m − m′| + min(1 − m, 1 − m′)·W/R, with m the missing shares, W as `moved`, R the range; in [0, 1]."""
+        """Compute the distance between two distributions, including missing values.
+
+        The distance is |m − m′| + min(1 − m, 1 − m′)·W/R, where m and m′ are the shares of missing values, W is the
+        distance `moved`, and R is the range.
+
+        Parameters
+        ----------
+        real, synthetic : ndarray
+            The shares of all codes, with the present codes first.
+
+        Returns
+        -------
+        float
+            The distance, in [0, 1].
+        """
         ours, theirs = (float(shares[: len(self.places)].sum()) for shares in (real, synthetic))
         return abs(ours - theirs) + min(ours, theirs) * self.moved(real, synthetic) / self.range
 
     def expected_distance(self, variances: Floats) -> Floats:
-        """The expectation of `distance` for Gaussian errors of shares, independent except that they add up to zero.
+        """Return the expected value of `distance` for Gaussian errors of the shares.
 
-        Args:
-            variances: of the shares of codes, the present ones first, shape (…, m).
+        The errors are independent except that they add up to zero.
 
-        Returns:
-            Shape (…), at most 1.
+        Parameters
+        ----------
+        variances : ndarray of shape (..., m)
+            The variances of the shares, with the present codes first.
+
+        Returns
+        -------
+        ndarray of shape (...)
+            The expected distances, which are at most 1.
         """
         present, missing = np.split(variances, [len(self.places)], axis=-1)
         before, after = _sums(present)
         return self._expected(before * after, missing)
 
     def expected_within(self, variances: Floats, groups: Sequence[int], shares: Floats, inside: Floats) -> Floats:
-        """The same where errors are known of groups of codes, each of codes beside each other.
+        """Return the expected value of `distance` if the errors are known for groups of adjacent codes.
 
-        Args:
-            variances: of the shares of the groups, in the order of `merged`, shape (…, g).
-            groups: of each code.
-            shares: of codes, the present ones first, shape (…, m).
-            inside: the part F of a group that is below a place in it has variance F(1 − F) times this, shape (…, g).
+        Parameters
+        ----------
+        variances : ndarray of shape (..., g)
+            The variances of the shares of the groups, in the order of `merged`.
+        groups : sequence of int
+            The group of each code.
+        shares : ndarray of shape (..., m)
+            The shares of the codes, with the present codes first.
+        inside : ndarray of shape (..., g)
+            The uncertainty within each group. If a share F of the group is below some position, then its variance is
+            F(1 − F) times this number.
+
+        Returns
+        -------
+        ndarray of shape (...)
+            The expected distances, which are at most 1.
         """
         scale, order = self.merged(groups)
         present, missing = np.split(variances, [len(scale.places)], axis=-1)
@@ -95,15 +154,24 @@ class Scale:
         return self._expected(spread, missing)
 
     def _expected(self, spread: Floats, missing: Floats) -> Floats:
-        """By the variances of the shares up to each present code, and of each missing one."""
+        """Return the expected distance from the variances of cumulative shares and of the shares of missing codes."""
         moved = np.sqrt(spread[..., :-1].clip(min=0.0)) @ np.diff(self.places) / self.range
         return np.asarray(np.minimum(NOISE_L1 * (np.sqrt(missing.sum(-1)) + moved), 1.0))
 
     def merged(self, groups: Sequence[int]) -> tuple[Scale, list[int]]:
-        """The scale of groups of codes, each at the mean of its places, and the groups in its order, missing ones last.
+        """Return the scale of groups of codes, and the groups in the order of this scale.
 
-        Args:
-            groups: of each code.
+        Each group is at the mean position of its codes. Groups of missing codes come last.
+
+        Parameters
+        ----------
+        groups : sequence of int
+            The group of each code.
+
+        Returns
+        -------
+        tuple of Scale and list of int
+            The scale and the order of the groups.
         """
         present = np.asarray(groups)[: len(self.places)]
         counts = np.bincount(present, minlength=max(groups) + 1)
@@ -113,7 +181,10 @@ class Scale:
 
 
 def _sums(variances: Floats) -> tuple[Floats, Floats]:
-    """Sums up to each code, and those of the others over the whole: multiplied, variances where all add up to zero."""
+    """Return the cumulative sums, and the remaining sums divided by the total.
+
+    Their product is the variance of a cumulative sum, given that all errors add up to zero.
+    """
     before = np.cumsum(variances, axis=-1)
     whole = before[..., -1:]
     return before, (whole - before) / np.maximum(whole, 1e-300)

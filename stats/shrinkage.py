@@ -1,12 +1,15 @@
-"""Adaptive shrinkage: many noisy numbers with known errors, of which most may be about 0 and some far from it.
+"""Adaptive shrinkage of noisy numbers with known errors, of which most may be close to 0.
 
-Each real number has a scale that was predicted for it. Their law is a mixture of normal ones about 0, with standard
-deviations of so many scales, 0 among them; its weights are found by maximum likelihood. The posterior of each number
-follows. Its local false sign rate says how likely the number is 0 or of the other sign: where that is small for the
-ones that are shown, few of them are chance. For that rate, a penalty prefers 0; for sizes, none does, so
-that observations that say nothing leave every size possible. Post-processing, no cost.
+A scale was predicted for each of the real numbers. Their distribution is a mixture of normal distributions around 0.
+The standard deviations are multiples of the predicted scale, including 0, and the weights are estimated by maximum
+likelihood. This determines the posterior of each number. The local false sign rate is the probability that a number is
+0 or has the other sign. If this rate is small for all numbers that are reported, then only a few of them are due to
+chance. For this rate, a penalty favours 0. For sizes, there is no such penalty, so that uninformative observations
+leave every size possible. All results are post-processing, so they cost no privacy.
 
-Source: Stephens (2017), False discovery rates: a new deal, Biostatistics 18, 275.
+References
+----------
+.. [1] Stephens (2017), False discovery rates: a new deal, Biostatistics 18, 275.
 
 >>> rng = np.random.default_rng(0)
 >>> found = shrunken(np.append(rng.normal(0, 1, 99), 8.0), np.ones(100), np.ones(100))
@@ -24,19 +27,24 @@ import scipy
 
 from equistrata.arrays import Floats
 
-_SCALES = np.concatenate([[0.0], 2.0 ** np.arange(-4, 7)])  # standard deviations, of the predicted scale
-_NULL = 10.0 * (_SCALES == 0)  # pseudo-counts that prefer 0, as Stephens has them
-_EVEN = np.full(len(_SCALES), 0.5)  # pseudo-counts of Jeffreys' prior: a few observations say little of the law
+# The standard deviations as multiples of the predicted scale.
+_SCALES = np.concatenate([[0.0], 2.0 ** np.arange(-4, 7)])
+_NULL = 10.0 * (_SCALES == 0)  # pseudo-counts that favour 0, as in Stephens (2017)
+# Pseudo-counts of Jeffreys' prior, because few observations contain little information about the weights.
+_EVEN = np.full(len(_SCALES), 0.5)
 _STEPS = 500
 
 
 @dataclass(frozen=True, eq=False)
 class Shrunken:
-    """The posterior of each number, shape (n,).
+    """The posterior of n numbers.
 
-    Attributes:
-        size, deviation: mean and standard deviation of its absolute value.
-        wrong_sign: the local false sign rate, in [0, 1].
+    Attributes
+    ----------
+    size, deviation : ndarray of shape (n,)
+        The mean and the standard deviation of the absolute value.
+    wrong_sign : ndarray of shape (n,)
+        The local false sign rate, in [0, 1].
     """
 
     size: Floats
@@ -45,12 +53,21 @@ class Shrunken:
 
 
 def shrunken(observed: Floats, noise: Floats, scale: Floats) -> Shrunken:
-    """The posteriors of numbers, from noisy observations.
+    """Compute the posterior of numbers from noisy observations.
 
-    Args:
-        observed: shape (n,); what is not finite was not observed.
-        noise: the standard deviation of each, positive.
-        scale: what was predicted of each number's size, positive.
+    Parameters
+    ----------
+    observed : ndarray of shape (n,)
+        The observations. A value that is not finite was not observed.
+    noise : ndarray of shape (n,)
+        The standard deviation of each observation, which must be positive.
+    scale : ndarray of shape (n,)
+        The predicted size of each number, which must be positive.
+
+    Returns
+    -------
+    Shrunken
+        The posterior.
     """
     seen = np.isfinite(observed) & np.isfinite(noise)
     value = np.where(seen, observed, 0.0)[:, None]
@@ -74,7 +91,10 @@ def shrunken(observed: Floats, noise: Floats, scale: Floats) -> Shrunken:
 
 
 def _parts(likely: Floats, seen: npt.NDArray[np.bool_], counted: Floats) -> Floats:
-    """The probability of each scale for each number, shape as `likely`; `counted` are pseudo-counts."""
+    """Return the probability of each scale for each number, with the shape of `likely`.
+
+    `counted` contains the pseudo-counts.
+    """
     weights = np.full(len(_SCALES), 1 / len(_SCALES))
     for _ in range(_STEPS if seen.any() else 0):
         parts = likely[seen] * weights

@@ -1,8 +1,12 @@
-"""Rows of a tree's nodes split between their halves: as expected, plus effects by empirical Bayes.
+"""Splits of the rows of a tree's nodes between their halves, with effects that are estimated by empirical Bayes.
 
-An effect is of a mixture of normals around zero with weights that are estimated for each level (Stephens, "False
-Discovery Rates: a New Deal", 2017). So where the halves of a level differ from what is expected by noise alone, they
-are as expected. Post-processing of noisy counts: no cost.
+The effects of a level have a mixture of normal distributions around zero, and the weights are estimated for each level
+[1]_. If the halves of a level differ from the expected split by noise alone, then the expected split is used. This is
+post-processing of noisy counts, so it costs no privacy.
+
+References
+----------
+.. [1] Stephens (2017), False Discovery Rates: a New Deal.
 
 >>> sums, variances = [np.array([9.0, 11.0, 38.0, 42.0]), np.array([20.0, 80.0])], [np.full(4, 4.0), np.full(2, 8.0)]
 >>> sums, variances = [*sums, np.array([100.0])], [*variances, np.array([16.0])]
@@ -18,20 +22,28 @@ import numpy as np
 
 from equistrata.arrays import Floats
 
-_EFFECTS = np.array([0.05, 0.15, 0.5, 1.5])  # standard deviations of a share's effect, where both halves are alike
-# How they fall with the product of the shares that are expected. A half would be a coin's: then noise of a tail that is
-# not expected is an effect. One would be in proportion: then a tail that is longer than expected is not found.
-_EFFECT_POWER = 0.85  # docs/experiments/numbers.md
-_PSEUDO = 0.3  # nodes of each kind that a level has a priori
+_EFFECTS = np.array([0.05, 0.15, 0.5, 1.5])  # the standard deviations of a share's effect if both halves are equal
+# The exponent by which they decrease with the product of the expected shares. With one half, as for a fair coin,
+# noise in an unexpected tail becomes an effect. With one, a tail that is longer than expected is not found.
+_EFFECT_POWER = 0.85  # see docs/experiments/numbers.md
+_PSEUDO = 0.3  # the prior number of nodes of each kind in a level
 _PASSES = 30
 
 
 def split_by(sums: Sequence[Floats], variances: Sequence[Floats], prior: Floats) -> Floats:
-    """The bins' posterior mean counts, shape (bins,): not negative, at least one row in all.
+    """Compute the posterior mean counts of the bins.
 
-    Args:
-        sums, variances: as of `Tree`.
-        prior: in which proportions a node's rows are split if its halves' counts say nothing, shape (bins,).
+    Parameters
+    ----------
+    sums, variances : sequence of ndarray
+        The sums and variances of each level. See `Tree`.
+    prior : ndarray of shape (bins,)
+        The proportions in which the rows of a node are split if the counts of its halves are not informative.
+
+    Returns
+    -------
+    ndarray of shape (bins,)
+        The counts, which are nonnegative and add up to at least one row.
     """
     base = [np.zeros(len(sums[0]))]
     base[0][: len(prior)] = prior
@@ -52,7 +64,7 @@ def split_by(sums: Sequence[Floats], variances: Sequence[Floats], prior: Floats)
 
 
 def _effects(seen: Floats, noise: Floats, scale: Floats) -> Floats:
-    """Posterior means of effects of a level's nodes, of which each is normal with one of _EFFECTS² · scale."""
+    """Return the posterior means of a level's effects. The prior variance of each is one of _EFFECTS² · scale."""
     if not len(seen):
         return seen
     prior = _EFFECTS**2 * scale[:, None]

@@ -1,4 +1,4 @@
-"""One thread for linear algebra on small arrays: a second one would only wait, and it waits by spinning."""
+"""Linear algebra with a single thread. For small arrays, a second thread would only wait, and it would use the CPU."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from threadpoolctl import ThreadpoolController
 
 
 def one_thread() -> AbstractContextManager[Any]:
-    """No more than one thread of BLAS within."""
+    """Return a context manager that limits BLAS to one thread."""
     limited: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
     return limited
 
 
 @lru_cache(maxsize=1)
 def _controller() -> ThreadpoolController:
-    """Remembered: looking through the loaded libraries takes longer than a step of a descent."""
+    """Return the controller, which is cached because searching the loaded libraries is slow."""
     return ThreadpoolController()

@@ -1,10 +1,16 @@
-"""A histogram from noisy counts of a tree of its bins: least squares, and the posterior mean of a Pólya tree.
+"""Estimation of a histogram from noisy counts of a tree of its bins.
 
-Counts of every node of some levels are known with independent Gaussian noise. Least squares follows Hay, Rastogi,
-Miklau and Suciu, "Boosting the Accuracy of Differentially Private Histograms Through Consistency" (2010). The posterior
-splits each node's rows between its halves: a priori as a unimodal density would, plus an effect from a mixture of
-normals (`equistrata.stats.splits`). So levels at which the halves differ by noise alone are smooth. Bins that hold most
-rows of the node around them keep their least squares: zeros and round numbers are no part of a density.
+The counts of all nodes in some levels of the tree have independent Gaussian noise. There are two estimates: least
+squares [1]_ and the posterior mean of a Pólya tree. The posterior splits the rows of each node between its halves. The
+prior for the split follows a unimodal density, with an additional effect from a mixture of normal distributions
+(`equistrata.stats.splits`). As a result, levels in which the halves differ by noise alone are smooth. If a bin has most
+of the rows of the surrounding node, then its least squares estimate is kept, because zeros and round numbers are not
+part of a smooth density.
+
+References
+----------
+.. [1] Hay, Rastogi, Miklau and Suciu (2010), Boosting the Accuracy of Differentially Private Histograms Through
+Consistency.
 
 >>> rows, rng = np.repeat([40.0, 300.0], 32), np.random.default_rng(0)
 >>> noisy = {level: (rows.reshape(-1, 2**level).sum(1) + rng.normal(0, 30, 64 >> level), 30.0) for level in (0, 3)}
@@ -27,23 +33,36 @@ import scipy
 from equistrata.arrays import Floats
 from equistrata.stats.splits import split_by
 
-# log₂ of how many nodes one of the next level has; of a few bins fewer (docs/experiments/numbers.md).
+# log₂ of the number of nodes per node of the next level; it is smaller for few bins (docs/experiments/numbers.md).
 BRANCHES, FEW_BRANCHES, FEW_BINS = 3, 2, 128
-_FEWEST = 2  # nodes of a level that is not worth its price
-_CLEAR = 5.0  # standard deviations of a count
-# How often noise alone is treated as rows somewhere among the nodes. Of the sum of all rows further out it means 3
-# standard deviations for a dozen nodes, 3.6 for a hundred.
+_FEWEST = 2  # a level with at most this many nodes is not worth its cost
+_CLEAR = 5.0  # the number of standard deviations for a clear difference of counts
+# The probability that noise is mistaken for rows in at least one node. For the sum of all rows in a tail, this is a
+# threshold of 3 standard deviations for a dozen nodes and 3.6 for a hundred.
 _FALSE_ALARM = 1 / 64
-_TAILS = np.linspace(0.2, 0.9, 29)  # of the density from node to node further out
-# Of that of the nearest exponential, since tails may be longer; where a node is a bin or two, as of small counts, less.
-_TAIL_POWER, _COUNT_TAIL_POWER = 0.35, 0.5  # docs/experiments/numbers.md
-_MODE_LEVELS = 2  # at the top of a tree: their nodes are too large for a mode
-_LEAST_DENSITY = 1e-4  # of the prior, times the mean density
+_TAILS = np.linspace(0.2, 0.9, 29)  # possible ratios between the densities of consecutive nodes in a tail
+# Powers of the ratio of the best exponential fit, because tails may be longer than exponential. The second power is
+# used if a node has one or two bins, as for small counts.
+_TAIL_POWER, _COUNT_TAIL_POWER = 0.35, 0.5  # see docs/experiments/numbers.md
+_MODE_LEVELS = 2  # the number of top levels with nodes that are too large for a mode
+_LEAST_DENSITY = 1e-4  # the smallest prior density relative to the mean density
 
 
 def levels_of(bins: int) -> tuple[int, ...]:
-    """The levels that are measured: log₂ of how many bins a node has.
+    """Return the levels of the tree that are measured.
 
+    Parameters
+    ----------
+    bins : int
+        The number of bins.
+
+    Returns
+    -------
+    tuple of int
+        The levels, as log₂ of the number of bins per node.
+
+    Examples
+    --------
     >>> levels_of(3), levels_of(100), levels_of(1000)
     ((0,), (0, 2, 4), (0, 3, 6))
     """
@@ -53,12 +72,19 @@ def levels_of(bins: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """What is known of each node from itself and its descendants, by inverse variance; nodes of a level are disjoint.
+    """The information about each node from the node itself and its descendants, combined by inverse variance.
 
-    Attributes:
-        bins: how many.
-        sums, variances: of each level from the bins up to one node, halves of a level above it; zero beyond the bins.
-        peak: the bin of most of the rows that are not in the sums (`without`); None if they have all.
+    The nodes of a level are disjoint.
+
+    Attributes
+    ----------
+    bins : int
+        The number of bins.
+    sums, variances : sequence of ndarray
+        The sums and variances for each level, from the bins up to a single node. Each node has two halves in the level
+        below. The values are zero for nodes after the last bin.
+    peak : int or None
+        The bin with most of the rows that were removed from the sums (see `without`). None if no rows were removed.
     """
 
     bins: int
@@ -68,8 +94,21 @@ class Tree:
 
     @classmethod
     def of(cls, bins: int, measured: Mapping[int, tuple[Floats, float | Floats]]) -> Tree:
-        """From the counts of a level's nodes and the standard deviation of their noise, alike or of each; level 0 is
-        needed."""
+        """Create a tree from measured levels.
+
+        Parameters
+        ----------
+        bins : int
+            The number of bins.
+        measured : mapping
+            The counts of a level's nodes and the standard deviation of their noise, by level. The standard deviation is
+            a number, or an array with one value per node. Level 0 is required.
+
+        Returns
+        -------
+        Tree
+            The tree.
+        """
         depth, sums, variances = max(bins - 1, 1).bit_length(), list[Floats](), list[Floats]()
         for level in range(depth + 1):
             nodes, real = 1 << (depth - level), -(-bins >> level)
@@ -91,7 +130,7 @@ class Tree:
 
     @cached_property
     def least_squares(self) -> Floats:
-        """The bins' counts that fit all levels best, shape (bins,)."""
+        """The least squares estimate of the bins' counts from all levels, shape (bins,)."""
         counts = self.sums[-1]
         for total, variance in zip(self.sums[-2::-1], self.variances[-2::-1], strict=True):
             halves, spread = total.reshape(-1, 2), variance.reshape(-1, 2)
@@ -100,10 +139,20 @@ class Tree:
         return np.asarray(counts[: self.bins])
 
     def variance(self, first: int, last: int) -> float:
-        """At most the variance of the least squares of a sum of bins, from `first` up to, not including, `last`: that
-        by the nodes within it."""
+        """Return an upper bound of the variance of the least squares estimate for a sum of bins.
+
+        Parameters
+        ----------
+        first, last : int
+            The first bin, and the end of the range, which is not included.
+
+        Returns
+        -------
+        float
+            The variance of the sum of the nodes that make up the range.
+        """
         found, level = 0.0, 0
-        last = len(self.sums[0]) if last == self.bins else last  # beyond the bins is nothing
+        last = len(self.sums[0]) if last == self.bins else last  # there are no rows after the last bin
         while first < last:
             if first & 1:
                 found, first = found + float(self.variances[level][first]), first + 1
@@ -115,12 +164,15 @@ class Tree:
 
     @cached_property
     def unimodal(self) -> Floats:
-        """The nodes' counts as a density that rises to a mode and falls from it, linear between the nodes' middles,
-        shape (bins,). Where all rows further out together are less than noise alone may be, it falls from node to node
-        as the exponential that fits best from half the mode on, by a power of it.
+        """The counts of the nodes as a density with a single mode, shape (bins,).
 
-        The largest noise is no mode: that is a node of which rows are seen, if there is any. Beside a `peak`, nodes are
-        as large as it takes to see one, and if it takes half of the bins, the density falls from the peak.
+        The density is linear between the midpoints of the nodes. In a tail, where the sum of all remaining rows is less
+        than noise alone may be, the density decreases exponentially. Its rate is a power of the rate of the best
+        exponential fit to the nodes from half of the mode on.
+
+        The mode is a node with more rows than noise alone may be, if there is one, so that the largest noise is not
+        mistaken for a mode. If there is a `peak`, then larger nodes are used until such a node is found. If this would
+        require nodes with half of the bins, then the density decreases from the peak.
         """
         levels = range(self._node, max(len(self.sums) - _MODE_LEVELS, self._node + 1))
         every = [_Nodes.of(self, level) for level in levels]
@@ -142,14 +194,17 @@ class Tree:
 
     @cached_property
     def seen(self) -> tuple[int, int]:
-        """From which bin on, and up to before which, there are rows for certain: further out, all together are less
-        than noise alone may be. No bins, if nothing is seen."""
+        """The range of bins that contains rows with certainty, as the first bin and the end of the range.
+
+        Outside the range, the sum of all rows is less than noise alone may be. The range is empty if there is no such
+        bin.
+        """
         ends = [*range(0, self.bins, 1 << self._node), self.bins]
         first, last = self._seen(ends)
         return (ends[first], ends[last + 1]) if first <= last < len(ends) - 1 else (0, 0)
 
     def _seen(self, ends: Sequence[int]) -> tuple[int, int]:
-        """The first and the last node between these ends with enough rows up to it, and from it on."""
+        """Return the first and the last node for which the sum of the tail is larger than noise alone may be."""
         up_to, seen = np.append(0.0, np.cumsum(self.least_squares)), _seen_from(len(ends) - 1)
         low = [up_to[last] >= seen * self.variance(0, last) ** 0.5 for last in ends[1:]]
         high = [up_to[-1] - up_to[first] >= seen * self.variance(first, self.bins) ** 0.5 for first in ends[:-1]]
@@ -159,12 +214,15 @@ class Tree:
 
     @property
     def _node(self) -> int:
-        """log₂ of how many bins a node of the prior density has."""
+        """log₂ of the number of bins per node in the prior density."""
         return min(BRANCHES, max(len(self.sums) - 5, 0))
 
     @cached_property
     def peaks(self) -> Floats:
-        """The counts of bins that clearly hold most rows of the node around them, zero for others, shape (bins,)."""
+        """The counts of bins that clearly have most of the rows of the surrounding node, shape (bins,).
+
+        The count is zero for all other bins.
+        """
         rows, nodes = self.least_squares, np.arange(self.bins) >> min(BRANCHES, len(self.sums) - 1)
         clear = rows >= _CLEAR * np.sqrt(self.variances[0][: self.bins])
         most = rows >= np.bincount(nodes, np.maximum(rows, 0.0))[nodes] / 2
@@ -172,14 +230,14 @@ class Tree:
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
-        """The first and the last bin, if they are `peaks`, or clearly hold more rows than the bin beside them."""
+        """The first and the last bin, if they are in `peaks` or clearly have more rows than the adjacent bin."""
         rows, variances, last = self.least_squares, self.variances[0], self.bins - 1
         pairs = ((0, 1), (last, last - 1)) if last else ()
         more = {end: rows[end] - rows[x] >= _CLEAR * np.sqrt(variances[end] + variances[x]) for end, x in pairs}
         return tuple(end for end, found in more.items() if found or self.peaks[end] > 0)
 
     def without(self, counts: Floats) -> Tree:
-        """What is known of all other rows than so many in each bin, shape (bins,)."""
+        """Return the tree without some of the rows. `counts` is the number of these rows in each bin, shape (bins,)."""
         rest = [np.zeros(len(self.sums[0]))]
         rest[0][: self.bins] = counts
         while len(rest) < len(self.sums):
@@ -189,10 +247,19 @@ class Tree:
         return replace(self, sums=sums, peak=peak)
 
     def posterior(self, prior: Floats | None = None) -> Floats:
-        """The posterior mean counts: `peaks` as measured, the other rows by `split`; shape (bins,).
+        """Return the posterior mean counts, shape (bins,).
 
-        Args:
-            prior: their prior density; `unimodal` if not given.
+        The `peaks` keep their measured counts, and the other rows are split by `split_by`.
+
+        Parameters
+        ----------
+        prior : ndarray of shape (bins,), optional
+            The prior density of the other rows. The default is `unimodal`.
+
+        Returns
+        -------
+        ndarray of shape (bins,)
+            The counts.
         """
         rest = self.without(self.peaks)
         density = rest.unimodal if prior is None else prior
@@ -201,8 +268,19 @@ class Tree:
 
 @dataclass(frozen=True, eq=False)
 class _Nodes:
-    """Nodes of a level: their density (rows in a bin), its variance, how many bins each has, shape (nodes,), and where
-    each begins and the last one ends."""
+    """The nodes of a level.
+
+    Attributes
+    ----------
+    density : ndarray of shape (nodes,)
+        The number of rows per bin.
+    variances : ndarray of shape (nodes,)
+        The variance of the number of rows.
+    sizes : ndarray of shape (nodes,)
+        The number of bins.
+    ends : sequence of int
+        The first bin of each node, and the end of the last node.
+    """
 
     density: Floats
     variances: Floats
@@ -218,23 +296,23 @@ class _Nodes:
 
     @property
     def deviations(self) -> Floats:
-        """The rows of each in standard deviations of their noise, shape (nodes,)."""
+        """The number of rows in each node in standard deviations of the noise, shape (nodes,)."""
         return np.asarray(self.density * self.sizes / np.sqrt(self.variances))
 
     @property
     def seen(self) -> npt.NDArray[np.bool_]:
-        """Which of them have more rows than noise alone may be, shape (nodes,)."""
+        """True for each node with more rows than noise alone may be, shape (nodes,)."""
         return np.asarray(self.deviations >= _seen_from(len(self.sizes)))
 
     def between(self, values: Floats) -> Floats:
-        """Values of the nodes' middles as those of bins, linear between them, shape (bins,)."""
+        """Interpolate linearly between values at the midpoints of the nodes, shape (bins,)."""
         bins = np.arange(self.ends[-1])
         return np.asarray(np.interp(bins, np.add.reduceat(bins, self.ends[:-1]) / self.sizes, values))
 
     def from_peak(self, place: int) -> Floats:
-        """A density that falls from this node on both sides, as the exponentials that fit best, shape (nodes,)."""
+        """Return a density that decreases exponentially on both sides of a node, shape (nodes,)."""
         steps, found = np.arange(len(self.sizes)), np.ones(len(self.sizes))
-        own = int(self.sizes[place] == 1)  # all rows of a bin are the peak's
+        own = int(self.sizes[place] == 1)  # if the node is a single bin, all of its rows belong to the peak
         for way in (steps[: place + 1 - own][::-1], steps[place + own :]):
             if len(way) > 1 - own:
                 fall = _nearest_fall(self.density[way], self.sizes[way], self.variances[way])
@@ -243,13 +321,16 @@ class _Nodes:
 
 
 def _seen_from(nodes: int) -> float:
-    """From how many standard deviations of its noise on a count is one of rows: see _FALSE_ALARM."""
+    """Return the number of standard deviations from which a count is not attributed to noise. See _FALSE_ALARM."""
     return float(-scipy.special.ndtri(_FALSE_ALARM / nodes))
 
 
 def _fall_from_half(density: Floats, sizes: Floats, variances: Floats, smooth: Floats) -> float:
-    """By how much a density falls from node to node, the mode first: a power of the fall of the exponential that is
-    nearest to the noisy counts, empty nodes too, from where the smooth density is half of that at the mode."""
+    """Return the ratio between the densities of consecutive nodes, in a tail that starts with the mode.
+
+    It is a power of the ratio of the best exponential fit to the noisy counts. The fit includes empty nodes, and starts
+    where the smooth density is half of its value at the mode.
+    """
     low = np.flatnonzero(smooth <= smooth[0] / 2)
     if len(low) == 0 or low[0] == len(smooth) - 1:
         return float(_TAILS[-1])
@@ -257,7 +338,7 @@ def _fall_from_half(density: Floats, sizes: Floats, variances: Floats, smooth: F
 
 
 def _nearest_fall(density: Floats, sizes: Floats, variances: Floats) -> float:
-    """A power of the fall of the exponential that is nearest to these nodes' noisy densities."""
+    """Return a power of the ratio of the best exponential fit to the noisy densities of some nodes."""
     shapes = sizes * _TAILS[:, None] ** np.arange(len(sizes))
     fitted = np.maximum((shapes * density * sizes / variances).sum(1), 0.0) / np.sqrt((shapes**2 / variances).sum(1))
     power = _TAIL_POWER if sizes.max() > 2 else _COUNT_TAIL_POWER

@@ -1,7 +1,12 @@
-"""Noisy counts of ordered codes, smoothed: translation-invariant Haar wavelet shrinkage.
+"""Smoothing of noisy counts of ordered codes by translation-invariant Haar wavelet shrinkage.
 
-Coifman and Donoho, "Translation-Invariant De-Noising" (1995), with the non-negative garrote (Gao, 1998) instead of a
-hard threshold. Peaks stay, since a coefficient far above the noise is hardly shrunk.
+This is the method of Coifman and Donoho [1]_ with the non-negative garrote [2]_ instead of a hard threshold. Peaks are
+preserved, because coefficients that are much larger than the noise are hardly shrunk.
+
+References
+----------
+.. [1] Coifman and Donoho (1995), Translation-Invariant De-Noising.
+.. [2] Gao (1998).
 
 >>> noisy = np.array([100.0, 104, 96, 101, 99, 500, 102, 98])
 >>> denoised(noisy, 4.0).round().tolist()
@@ -14,12 +19,25 @@ import numpy as np
 
 from equistrata.arrays import Floats
 
-THRESHOLD = 1.5  # σ of a coefficient (docs/experiments/numbers.md)
+THRESHOLD = 1.5  # the threshold in standard deviations of a coefficient (docs/experiments/numbers.md)
 SHIFTS = 16
 
 
 def denoised(counts: Floats, sigma: float) -> Floats:
-    """Counts with independent noise of standard deviation `sigma`, shape (codes,), smoothed. Their sum stays."""
+    """Smooth counts with independent noise.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (codes,)
+        The noisy counts.
+    sigma : float
+        The standard deviation of the noise.
+
+    Returns
+    -------
+    ndarray of shape (codes,)
+        The smoothed counts. Their sum is equal to the sum of `counts`.
+    """
     length = 1 << max(len(counts) - 1, 0).bit_length()
     padded = np.pad(counts, (0, length - len(counts)), mode="symmetric")
     shifts = range(min(SHIFTS, length))
@@ -29,7 +47,7 @@ def denoised(counts: Floats, sigma: float) -> Floats:
 
 
 def _shrunk(values: Floats, sigma: float) -> Floats:
-    """The inverse Haar transform of shrunk coefficients."""
+    """Return the inverse Haar transform of the shrunk coefficients."""
     if len(values) == 1:
         return values
     even, odd = values[0::2], values[1::2]

@@ -1,1 +1,1 @@
-"""On what an answer rests: measurements of its own, or the model and how far that may be off."""
+"""This package computes answers from measurements, or from the model with an estimate of its error."""

@@ -1,4 +1,4 @@
-"""Counts over columns by least squares of everything that a release measured of them; each table is solved once."""
+"""Least squares estimates of counts that combine all measurements of a release. Each table is solved only once."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from equistrata.synth.models.coarsening import Coarsening
 
 @dataclass(frozen=True, eq=False)
 class MeasuredCounts:
-    """Tables of counts with their covariance, whatever the model is.
+    """Tables of counts with their covariance, which do not depend on the model.
 
-    Attributes:
-        evidence: what a release measured.
+    Attributes
+    ----------
+    evidence : Evidence
+        The measurements of a release.
     """
 
     evidence: Evidence
@@ -28,33 +30,36 @@ class MeasuredCounts:
 
     @cached_property
     def apart(self) -> bool:
-        """Whether strata were measured one by one."""
+        """True if the strata were measured separately."""
         return any(measurement.where for measurement in self.evidence.published)
 
     def by_strata(self, columns: Columns) -> Columns:
-        """The columns, and where strata were measured one by one, the columns that define strata."""
+        """Return the columns, and the columns that define strata if the strata were measured separately."""
         strata = self.evidence.strata
         return at_level(strata.schema, columns, strata.columns) if self.apart else columns
 
     def values(self, merged: Merged = ()) -> list[Floats]:
-        """The values of the measurements that `table` is solved by."""
+        """Return the values of the measurements that are used by `table`."""
         return [measurement.values for measurement in self._level(merged)[1]]
 
     def table(self, columns: Columns, merged: Merged = ()) -> LeastSquares | None:
-        """See `LeastSquares.of`; some columns may be in groups of codes."""
+        """Return the table over some columns, or None. See `LeastSquares.of`. Columns can be in groups of codes."""
         if (columns, merged) not in self._solved:
             self._solved[columns, merged] = LeastSquares.of(*self._level(merged), columns)
         return self._solved[columns, merged]
 
     def tables(self, columns: Columns, merged: Merged = ()) -> list[LeastSquares]:
-        """The table by strata, where strata were measured one by one, because it holds everything that was measured;
-        and the table of these columns alone, which may be small enough where that is not."""
+        """Return the tables from which the counts can be computed.
+
+        If the strata were measured separately, the table by strata comes first, because it uses all measurements. The
+        table of these columns alone comes second. It can be small enough if the table by strata is not.
+        """
         names = dict.fromkeys([self.by_strata(columns), columns])
         found = (self.table(each, merged) for each in names)
         return [table for table in found if table is not None]
 
     def counted(self, columns: Columns, merged: Merged = ()) -> list[LeastSquares | StratumCounts]:
-        """`tables`, and where the table by strata is too large, each stratum solved by itself."""
+        """Return `tables`, and separate estimates for each stratum if the table by strata is too large."""
         found: list[LeastSquares | StratumCounts] = [*self.tables(columns, merged)]
         wide = self.by_strata(columns)
         if self.apart and not merged and self.table(wide) is None:
@@ -63,8 +68,10 @@ class MeasuredCounts:
         return found
 
     def _level(self, merged: Merged) -> tuple[Schema, list[Measurement]]:
-        """The schema and the measurements with these columns in groups of codes, without measurements of other
-        groups."""
+        """Return the schema and the measurements with some columns in groups of codes.
+
+        Measurements in groups that do not nest are left out.
+        """
         if not merged:
             return self.evidence.strata.schema, list(self.evidence.all)
         coarse = Coarsening(self.evidence.strata.schema, dict(merged))

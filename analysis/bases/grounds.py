@@ -1,4 +1,4 @@
-"""What answers are made of: measured counts, replicates of the release's model, and the model's misfit."""
+"""Sources of answers: measured counts, replicates of the release's model, and the misfit of the model."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from equistrata.data.survey.controls import Controls
 from equistrata.synth.measurements import Columns, sum_groups
 from equistrata.synth.strata.model import StratifiedModel
 
-NOISES = 50  # draws of noise on the law of the survey weight
-REPLICATES = 6  # intervals have Student's quantile for as much of an error as they say
+NOISES = 50  # the number of noise draws for the distribution of the survey weight
+REPLICATES = 6  # intervals use quantiles of Student's t for the part of the error that replicates estimate
 
 
 @dataclass(eq=False)
 class Grounds:
-    """What answers are made of.
+    """The sources from which a release's answers are computed.
 
     Attributes:
         evidence: what a release measured.
@@ -51,17 +51,20 @@ class Grounds:
 
     @cached_property
     def counts(self) -> MeasuredCounts:
-        """Least squares of what was measured."""
+        """The least squares estimates of the measured counts."""
         return MeasuredCounts(self.evidence)
 
     @cached_property
     def misfit(self) -> ModelMisfit:
-        """How far the model may be off columns that were not measured together."""
+        """The error of the model for columns that were not measured together."""
         return ModelMisfit(self.evidence)
 
     @cached_property
     def weight_law(self) -> Floats:
-        """Rows of each code of the survey weight: as measured over all rows, else by the model."""
+        """The number of rows for each code of the survey weight.
+
+        It is measured over all rows if possible, and computed from the model otherwise.
+        """
         measured = measured_weight(self.evidence)
         if measured:
             return law_of(self.evidence, measured)
@@ -69,20 +72,20 @@ class Grounds:
 
     @cached_property
     def weight_draws(self) -> list[Floats]:
-        """The same with fresh noise, some times."""
+        """Replicates of `weight_law` with new noise."""
         if measured_weight(self.evidence):
             return list(redrawn_laws(self.evidence, NOISES, self.seed))
         column = weight_column(self.evidence).name
         return [np.maximum(model.marginal((column,)), 0.0) for model, _ in self.replicated()]
 
     def replicated(self, workers: int | None = None) -> list[Replicate]:
-        """`count` replicates, each made once."""
+        """Return `count` replicates. Each replicate is computed only once."""
         return list(self.replicates(self.count, workers))
 
     def replicates(self, count: int, workers: int | None = None) -> Iterator[Replicate]:
-        """So many replicates, made by so many processes as in `Replicating.models`; the first `self.count` are kept.
+        """Generate replicates, computed by several processes as in `Replicating.models`.
 
-        `workers` is that of the attributes if it is None.
+        The first `self.count` replicates are stored. If `workers` is None, the attribute `workers` is used.
         """
         yield from (known := self._replicated[:count])
         places = range(len(known), count)
@@ -98,7 +101,7 @@ class Grounds:
 
 
 def table_of(model: StratifiedModel, columns: Columns, merged: Merged = ()) -> Floats:
-    """A model's counts over columns, some in groups of codes."""
+    """Return a model's counts over some columns, which can be in groups of codes."""
     table = model.marginal(columns)
     for name, groups in merged:
         if name in columns:

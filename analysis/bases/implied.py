@@ -1,4 +1,4 @@
-"""Answers that follow from the model, with its replicates and the misfit of what was not measured.
+"""Answers that are implied by the model, with errors from its replicates and from the misfit of unmeasured columns.
 
 See docs/proofs/estimates.md.
 """
@@ -24,21 +24,30 @@ from equistrata.synth.measurements import sum_groups
 from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.strata.model import StratifiedModel
 
-_ROUNDING = 1e-9  # of a square
+_ROUNDING = 1e-9  # relative tolerance for squares
 
 
 @dataclass(frozen=True, eq=False)
 class ModelErrors:
-    """What a model says, and what it may be off by.
+    """The answers of a model and their errors.
 
-    Attributes:
-        value: shape (n,).
-        moved: the replicates' distances from it, shape (replicates, n).
-        misfit: independent parts of what was not measured, shape (n, parts).
-        known: the variance of all else, shape (n,).
-        empty: whether the model has no row of the group, shape (n,).
-        sampling: the part of `known` that is by the sampling of rows, shape (n,).
-        shared: parts of it that answers share, because weights agree with totals of all of them, shape (n, parts).
+    Attributes
+    ----------
+    value : ndarray of shape (n,)
+        The answers.
+    moved : ndarray of shape (replicates, n)
+        The difference between the answers of each replicate and the answers of the model.
+    misfit : ndarray of shape (n, parts)
+        Independent components of the error due to columns that were not measured together.
+    known : ndarray of shape (n,)
+        The variance due to all other sources.
+    empty : ndarray of bool, shape (n,)
+        True if the model has no rows in the group.
+    sampling : ndarray of shape (n,)
+        The part of `known` that is due to the sampling of rows.
+    shared : ndarray of shape (n, parts)
+        The components of the sampling error that answers share. They exist if the weights are adjusted to control
+        totals.
     """
 
     value: Floats
@@ -51,7 +60,7 @@ class ModelErrors:
 
     @classmethod
     def of(cls, grounds: Grounds, asked: Question, sampled: float) -> ModelErrors:
-        """Of the answers to a question."""
+        """Compute the answers to a question and their errors."""
         top, ratio, schema = asked.top, asked.bottom is not None, grounds.evidence.strata.schema
         bottom = np.zeros_like(top) if asked.bottom is None else asked.bottom
         table = table_of(grounds.evidence.model, asked.columns, asked.merged)
@@ -64,11 +73,11 @@ class ModelErrors:
         weights = np.ones(top.shape[1]) if asked.weight is None else asked.by_group(schema, asked.weight.mean)
 
         def agreeing(counts: Floats) -> Floats:
-            """Counts times what makes the people of cells agree with totals, if there are any."""
+            """Multiply counts by the factors that adjust the people in the cells to the control totals."""
             return counts if asked.strata is None else counts * asked.strata.factors(counts * weights)
 
         def by(model: StratifiedModel, counts: Floats) -> Floats:
-            """Answers by a model's counts, with what it says of the weight."""
+            """Compute answers from a model's counts and from the survey weights of this model."""
             times = 1.0 if asked.weight is None else asked.by_group(schema, times_by_model(model, asked.weight))
             return answers(agreeing(counts.ravel() * times))
 
@@ -97,32 +106,36 @@ class ModelErrors:
 
     @property
     def noise(self) -> Floats:
-        """The variance by noise, shrinkage and the fit, shape (n,)."""
+        """The variance due to noise, shrinkage and the fit, shape (n,)."""
         return np.asarray((self.moved**2).mean(0))
 
     @property
     def variance(self) -> Floats:
-        """Of each answer, shape (n,)."""
+        """The variance of each answer, shape (n,)."""
         return np.asarray(self.noise + (self.misfit**2).sum(1) + self.known)
 
     def reach(self, level: float) -> Floats:
-        """How far each answer may be off: Student's quantile for as much of the variance as few replicates say, with
-        the degrees of freedom of Satterthwaite (1946). Shape (n,)."""
+        """Return the half-width of each answer's interval, shape (n,).
+
+        It uses a quantile of Student's t because part of the variance is estimated from a few replicates. The degrees
+        of freedom are those of Satterthwaite (1946).
+        """
         variance = np.maximum(self.variance, 1e-300)
         freedom = len(self.moved) * (variance / np.maximum(self.noise, 1e-4 * variance)) ** 2
         return np.asarray(scipy.special.stdtrit(freedom, (1 + level) / 2) * np.sqrt(variance))
 
     def correlation(self, first: npt.NDArray[np.intp]) -> Floats:
-        """Of each error with that of the answer at another place (`first`); shape (n,)."""
+        """Return the correlation of each error with the error of the answer at the index `first`, shape (n,)."""
         error = np.sqrt(self.variance)
         common = (self.moved * self.moved[:, first]).mean(0) + (self.misfit * self.misfit[first]).sum(1)
         common = common + (self.shared * self.shared[first]).sum(1)
         return np.asarray(common / np.maximum(error * error[first], 1e-300))
 
     def numbers(self, asked: Question, level: float, held_out: float) -> Floats:
-        """Estimate, ends, standard error and its parts (`ANSWER`), shape (n, 6).
+        """Return the estimate, the ends of its interval, the standard error and its parts (`ANSWER`), shape (n, 6).
 
-        A group of which the model has no row may have any value: the middle of the range, and the whole of it.
+        If the model has no rows in a group, then any value is possible. The estimate is the middle of the range, and
+        the interval is the whole range.
         """
         value, error, far = self.value, np.sqrt(self.variance), self.reach(level)
         parts = parts_of(error, self.variance - self.sampling, self.sampling)
@@ -133,17 +146,18 @@ class ModelErrors:
         found = np.column_stack([value, np.maximum(value - far, least), np.minimum(value + far, most), error, *parts])
         error = (most - least) / (2 * scipy.special.ndtri((1 + level) / 2))
         whole = np.column_stack([(least + most) / 2, least, most, error, error, np.zeros(len(error))])
-        return np.where(self.empty[:, None], whole, found)  # as a measured ratio to nothing
+        return np.where(self.empty[:, None], whole, found)  # the same rule as for a measured ratio without rows
 
 
 def _residuals(
     asked: Question, value: Floats, below: Floats, counts: Floats, agreed: Floats, weights: Floats, drawn: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """Answers by weights that agree with totals, as sums of the cells' counts; what sampling moves each cell's part by;
-    and their variance by sampling, which has also what rows of one cell differ by.
+    """Linearise answers that use weights adjusted to control totals.
 
-    To first order a cell of the totals counts by what its rows differ from their own weighted mean (Särndal, Swensson
-    and Wretman, 1992).
+    Returns the answers as sums over the counts of cells, the sampling error of each cell, and the sampling variance of
+    the answers. The variance includes the variation between the rows of a cell. To first order, each row contributes
+    the difference between its value and the weighted mean of its cell of the totals (Särndal, Swensson and Wretman,
+    1992).
     """
     assert asked.strata is not None
     factors = asked.strata.factors(counts * weights)
@@ -151,7 +165,7 @@ def _residuals(
     linear = (asked.top - value[:, None] * bottom) * factors / below[:, None]
     means = asked.strata.means(linear * counts, agreed * weights)
     linear = linear - means * weights * factors
-    # Of squares, what rows of one cell differ by; E[w²] over w² besides.
+    # The part of the squares due to variation between the rows of a cell, in addition to E[w²] / w².
     within = asked.squares - np.divide(asked.top**2, weights, out=np.zeros_like(asked.top), where=weights > 0)
     within = np.where(within > _ROUNDING * asked.squares, within, 0.0)
     own = linear * np.sqrt(np.divide(drawn, weights, out=np.zeros(len(drawn)), where=weights > 0))
@@ -159,10 +173,11 @@ def _residuals(
 
 
 def _measured_sums(grounds: Grounds, asked: Question) -> Callable[[Floats, Sequence[Floats]], Floats]:
-    """A function that gives a model's table the measured sums of groups of codes, by the measurements' values.
+    """Return a function that scales a model's table to the measured sums of groups of codes.
 
-    Where columns were measured together in groups of bins, how many rows a group has is measured, and the model says
-    where they are within it. The table stays as it is where no groups were measured, or these are too many.
+    If columns were measured together in groups of bins, then the number of rows in each group is measured. The model
+    only determines the distribution within the group. The table is returned unchanged if no groups were measured or if
+    there are too many groups.
     """
     columns = asked.columns
     groups = {} if grounds.counts.apart or asked.nested or len(columns) < 2 else measured_groups(grounds, asked)

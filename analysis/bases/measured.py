@@ -1,6 +1,6 @@
-"""Answers that follow from measurements, whatever the model is: ratios of counts by generalised least squares.
+"""Answers that are computed from measurements: ratios of counts by generalised least squares.
 
-See docs/proofs/estimates.md.
+They do not depend on the model. See docs/proofs/estimates.md.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ LEAST_ROWS = 1.0
 
 
 class Counted(Protocol):
-    """Counts of cells that were measured: `LeastSquares`, or one for each stratum."""
+    """A protocol for measured counts of cells. It is implemented by `LeastSquares` and `StratumCounts`."""
 
     @property
     def columns(self) -> Columns:
-        """One axis of the table each."""
+        """The columns of the table, one per axis."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the table."""
+        """The shape of the table."""
 
     def counts(self, values: list[Floats]) -> Floats:
         """See `LeastSquares.counts`."""
@@ -47,9 +47,26 @@ class Counted(Protocol):
 
 
 def measured_limits(grounds: Grounds, asked: Question, level: float, sampled: float) -> Floats:
-    """Estimate, ends, standard error and its parts of each ratio that was measured (`ANSWER`); then the estimate and
-    its ends where no range cuts them off, of which a change is made: NaN where noise alone may be below a ratio. Shape
-    (n, 9); NaN of ratios that were not measured."""
+    """Compute each ratio that follows from measurements, with its interval.
+
+    Parameters
+    ----------
+    grounds : Grounds
+        The sources of answers.
+    asked : Question
+        The question, which has n ratios.
+    level : float
+        The level of the intervals, in (0, 1).
+    sampled : float
+        The factor on the variance of simple random sampling.
+
+    Returns
+    -------
+    ndarray of shape (n, 9)
+        The first six columns are the columns of `ANSWER`. The last three are the estimate and the ends of its interval
+        before clipping, which are used for changes. They are NaN if the denominator may consist only of noise. All
+        columns are NaN for ratios that were not measured.
+    """
     found = np.full((len(asked.top), 9), np.nan)
     if asked.strata is not None or (asked.assumed is not None and not _negligible(asked)):
         return found
@@ -67,14 +84,29 @@ def measured_limits(grounds: Grounds, asked: Question, level: float, sampled: fl
 def shared_noise(
     grounds: Grounds, asked: Question, value: Floats, first: npt.NDArray[np.intp], sampled: float
 ) -> Floats:
-    """The correlation of each measured ratio's error with that of another one, shape (n,); 0 of others.
+    """Return the correlation of each measured ratio's error with the error of a reference ratio, shape (n,).
 
-    Groups share noise: where their sum was measured with less noise than each of them, what one has too much the other
-    lacks. The sampling of their rows they do not share.
+    Groups share noise. If the sum of the groups was measured with less noise than each of the groups, then a positive
+    error in one group implies a negative error in the others. The sampling errors of groups are independent. The
+    correlation is 0 for ratios that were not measured.
 
-    Args:
-        value: the estimates, NaN of those that were not measured.
-        first: the other's place, for each.
+    Parameters
+    ----------
+    grounds : Grounds
+        The sources of answers.
+    asked : Question
+        The question, which has n ratios.
+    value : ndarray of shape (n,)
+        The estimates, or NaN for ratios that were not measured.
+    first : ndarray of int, shape (n,)
+        The index of the reference ratio for each ratio.
+    sampled : float
+        The factor on the variance of simple random sampling.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        The correlations.
     """
     shared, left = np.zeros(len(value)), np.isfinite(value)
     for table in grounds.counts.counted(asked.columns, asked.merged):
@@ -98,11 +130,16 @@ def shared_noise(
 class _Sums:
     """A question over the cells of a table.
 
-    Attributes:
-        top, bottom, squares: of the question, over the table's cells; `bottom` is `top` where counts are asked for.
-        counts: of the cells.
-        sampled: the counts, each times what its rows' weights add to a sampling variance.
-        off, own: of what is above and below, the error by weights (`weight_errors`), shape (2, n, parts).
+    Attributes
+    ----------
+    top, bottom, squares : ndarray of shape (n, cells)
+        The sums of the question. `bottom` is equal to `top` if counts are requested.
+    counts : ndarray of shape (cells,)
+        The counts of the cells.
+    sampled : ndarray of shape (cells,)
+        The counts multiplied by the sampling factors of their weights.
+    off, own : ndarray of shape (2, n, parts)
+        The errors of the numerators and denominators due to the weights (see `weight_errors`).
     """
 
     top: Floats
@@ -157,19 +194,19 @@ def _ratio(
 
 
 def sampling(top: Floats, bottom: Floats, squares: Floats, counts: Floats, value: Floats) -> Floats:
-    """Sums over the rows of the squares of what each is above the ratio, shape (n,)."""
+    """Return the sum over rows of the squared differences between values and the ratio, shape (n,)."""
     return np.asarray(np.maximum(squares @ counts - 2 * value * (top @ counts) + value**2 * (bottom @ counts), 0.0))
 
 
 def span(top: Floats, bottom: Floats) -> tuple[float, float]:
-    """The least and the largest that a ratio may be; 0 and 1 where nothing is below."""
+    """Return the smallest and the largest possible value of a ratio. They are 0 and 1 if the denominator is empty."""
     inside = bottom > 0
     values = top[inside] / bottom[inside]
     return (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
 
 
 def _negligible(asked: Question) -> bool:
-    """Whether what is assumed within bins is far below what the bins say: at most a hundredth of their spread."""
+    """Return True if the uncertainty within bins is at most a hundredth of the range of the bins."""
     assert asked.assumed is not None
     assert asked.bottom is not None
     inside = asked.bottom > 0

@@ -1,8 +1,10 @@
-"""The misfit of a model's answers in independent parts: of columns that were not measured together, or in groups only.
+"""Misfit of a model's answers as independent components.
 
-Each cell that was not measured is off by itself (`misfit_variance`), with the sums that were measured known. Columns
-with fine bins are measured with others in groups of bins, if at all. Then groups are off where the columns were not
-measured together, and the cells within each group are off with the group's sums known.
+The misfit is the error of a model for columns that were not measured together, or only in groups of codes. The errors
+of unmeasured cells are assumed to be independent with variance `misfit_variance`, and are then conditioned on the
+measured sums. Columns with fine bins are only measured with other columns in groups of bins. In this case, the groups
+have an error if the columns were not measured together, and the cells within each group have an error given the sum of
+the group.
 """
 
 from __future__ import annotations
@@ -24,18 +26,29 @@ from equistrata.synth.measurements import Columns, at_level, cells_where, sum_gr
 from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.models.columns.merging import merge_codes
 
-_SWEEPS = 25  # of the fit of known sums; what it has not reached makes intervals wider
-Groups = Mapping[str, tuple[int, ...]]  # the group of each code
+_SWEEPS = 25  # iterations for known sums; if they have not converged, intervals are too wide
+Groups = Mapping[str, tuple[int, ...]]  # the group of each code, by column
 
 
 def misfit_parts(grounds: Grounds, asked: Question, table: Floats, functionals: Floats) -> Floats:
-    """What the model's answers may be off by: their covariance is the product of the result and its transpose.
+    """Compute the misfit of a model's answers.
 
-    Args:
-        table: the model's, over the question's columns.
-        functionals: the answers as sums of its cells, shape (n, cells).
+    Parameters
+    ----------
+    grounds : Grounds
+        The sources of answers.
+    asked : Question
+        The question, which has n answers.
+    table : ndarray
+        The model's table over the columns of the question.
+    functionals : ndarray of shape (n, cells)
+        The answers as sums over the cells of the table.
 
-    Returns: shape (n, parts).
+    Returns
+    -------
+    ndarray of shape (n, parts)
+        Independent components of the errors. The product of this matrix and its transpose is the covariance of the
+        errors.
     """
     parts = [np.zeros((len(functionals), 0))]
     lacking = _lacking(grounds, asked, table)
@@ -50,8 +63,10 @@ def misfit_parts(grounds: Grounds, asked: Question, table: Floats, functionals: 
 
 
 def _lacking(grounds: Grounds, asked: Question, table: Floats) -> Floats | None:
-    """The model's table of the strata in which these columns were not measured together; None if they all were, or a
-    single column is asked for."""
+    """Return the model's table of the strata in which the columns were not measured together.
+
+    Returns None if they were measured together in all strata, or if the question has a single column.
+    """
     evidence, columns = grounds.evidence, asked.columns
     strata = evidence.strata
     measured = {*strata_with(evidence, columns, asked.merged)}
@@ -70,7 +85,7 @@ def _lacking(grounds: Grounds, asked: Question, table: Floats) -> Floats | None:
 
 
 def measured_groups(grounds: Grounds, asked: Question) -> Groups:
-    """The finest groups of codes in which columns were measured together, of the columns that were merged."""
+    """Return the finest groups of codes in which the columns were measured together, by column."""
     schema, columns, found = grounds.evidence.strata.schema, asked.columns, dict[str, tuple[int, ...]]()
     finest = -1
     for each in grounds.evidence.published:
@@ -83,7 +98,10 @@ def measured_groups(grounds: Grounds, asked: Question) -> Groups:
 
 
 def _model_groups(grounds: Grounds, asked: Question, table: Floats) -> Groups:
-    """The groups in which the model has columns of fine bins; of one that was measured with no other column, a few."""
+    """Return the groups of codes that the model uses for columns with fine bins.
+
+    If a column was not measured with any other column, a small number of groups is used.
+    """
     schema, found = grounds.evidence.strata.schema, dict[str, tuple[int, ...]]()
     coarse = Coarsening.of(schema, grounds.evidence.published).groups
     for axis, name in enumerate(asked.columns):
@@ -96,8 +114,10 @@ def _model_groups(grounds: Grounds, asked: Question, table: Floats) -> Groups:
 
 
 def _between(grounds: Grounds, asked: Question, lacking: Floats, functionals: Floats, groups: Groups) -> list[Floats]:
-    """Of columns that were not measured together: of each stratum that is asked for where strata were measured one by
-    one, with the sums over each column known."""
+    """Return the misfit of columns that were not measured together, given the sums over each column.
+
+    If the strata were measured separately, each stratum has its own misfit.
+    """
     columns, share = asked.columns, grounds.misfit.share
     counts = np.maximum(lacking, 1e-9)
     sums = (functionals * counts.ravel()).reshape(-1, *lacking.shape)
@@ -124,11 +144,11 @@ def _between(grounds: Grounds, asked: Question, lacking: Floats, functionals: Fl
 
 
 def _by_sets(grounds: Grounds, asked: Question, means: Floats, counts: Floats) -> list[Floats]:
-    """Where people are counted: each two or three columns that were not measured together are off by themselves, with
-    the sums over fewer of them known. A weight and two columns, say, of which all pairs were measured.
+    """Return the misfit of an answer about people.
 
-    Args:
-        means: functionals of the cells, shape (n, *counts.shape).
+    Each set of two or three columns that were not measured together has its own misfit, given the sums over fewer
+    columns. For example, all pairs of a weight and two columns can be measured, but not all three columns together.
+    `means` has shape (n, *counts.shape) and contains functionals of the cells.
     """
     columns, evidence, parts = asked.columns, grounds.evidence, []
     for size in (2, 3):
@@ -150,8 +170,11 @@ def _by_sets(grounds: Grounds, asked: Question, means: Floats, counts: Floats) -
 
 
 def _within(grounds: Grounds, columns: Columns, table: Floats, functionals: Floats, groups: Groups) -> list[Floats]:
-    """Of codes within groups, of which the sums are known: over all other columns, and if one column alone is in
-    groups, of each code."""
+    """Return the misfit of the codes within groups, given the sums of the groups.
+
+    The sum of each group is known for each combination of the other columns. If only one column is in groups, then the
+    total of each of its codes is known as well.
+    """
     share = grounds.misfit.share * table.sum()
     axes = [columns.index(name) for name in groups]
     others = [axis for axis in range(len(columns)) if axis not in axes]
@@ -175,15 +198,17 @@ def _within(grounds: Grounds, columns: Columns, table: Floats, functionals: Floa
 
 
 def _with_totals(functionals: Floats, variance: Floats) -> Floats:
-    """As `with_margins`, where the sums of rows are known and those of columns are not; shape (n, a, b)."""
+    """Return the same as `with_margins` if only the sums of rows are known, for functionals of shape (n, a, b)."""
     known = (functionals * variance).sum(2, keepdims=True) / np.maximum(variance.sum(1), 1e-300)[:, None]
     return np.asarray(((functionals - known) * np.sqrt(variance)).reshape(len(functionals), -1))
 
 
 def _size_variance(grounds: Grounds, asked: Question) -> Floats:
-    """Of how many rows the units in each cell have, where units count as one and that was not measured; 0 where it was.
+    """Return the variance of the number of rows in each cell due to unknown sizes of units.
 
-    Units are known, and rows are Σ m·c(m) over the c(m) that count as of m rows: off by Σ (m − m̄)²·Var c(m).
+    This applies if units count as one. It is 0 if the sizes were measured with these columns. The number of units in
+    each cell is treated as known. If c(m) is the number of units with m rows, then the number of rows is Σ m·c(m), and
+    its variance is Σ (m − m̄)²·Var c(m).
     """
     evidence, columns = grounds.evidence, asked.columns
     units = np.maximum(table_of(evidence.fitted, (*columns, UNIT_ROWS), asked.merged), 0.0)

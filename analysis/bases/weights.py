@@ -1,7 +1,7 @@
-"""The survey weight in a question: read in the groups of bins in which it was measured with other columns.
+"""Survey weights in a question, read in the groups of bins in which they were measured with other columns.
 
-A row of a group stands for its group's mean weight, by what was measured of the weight alone. What that may be off by
-is in the answer's error: see docs/proofs/estimates.md.
+Each row of a group is assigned the mean weight of the group, which is computed from the measurements of the weight
+alone. The error of this approximation is included in the error of the answer (see docs/proofs/estimates.md).
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ from equistrata.synth.measurements import Columns
 from equistrata.synth.models.columns.merging import merge_codes
 from equistrata.synth.strata.model import StratifiedModel
 
-FEW_GROUPS = 8  # of a column that was measured with no other one
+FEW_GROUPS = 8  # the number of groups for a column that was not measured with any other column
 LEAST_PEOPLE = 1.0
-_LEAST = 1e-9  # of a number of rows
+_LEAST = 1e-9  # the smallest number of rows that is not treated as zero
 
 
 def survey_weight(grounds: Grounds, columns: Columns, merged: Merged) -> SurveyWeight:
-    """The release's weight for a question about these columns. Raises InputError where it is one of them."""
+    """Return the survey weight for a question about some columns.
+
+    Raises InputError if the weight is one of these columns, or if the weights add up to nothing.
+    """
     schema = grounds.evidence.strata.schema
     name = str(schema.survey_weight)
     if name in columns:
@@ -47,18 +50,34 @@ def survey_weight(grounds: Grounds, columns: Columns, merged: Merged) -> SurveyW
         )
     groups = _groups(grounds, columns, merged, law)
     rows = np.maximum(np.bincount(groups, law), _LEAST)
-    even = np.bincount(groups)[list(groups)]  # of a group without rows, any bin is as likely
+    even = np.bincount(groups)[list(groups)]  # in a group without rows, all bins are equally likely
     shares = np.where(np.bincount(groups, law)[list(groups)] > _LEAST, law / rows[list(groups)], 1 / even)
     return SurveyWeight(name, groups, shares, numbers, float(law @ numbers / law.sum()))
 
 
 def about_people(schema: Schema, asked: Question, weight: SurveyWeight, controls: Controls | None = None) -> Question:
-    """A question about people: the same of the table with the survey weight, each cell times it.
+    """Convert a question about rows into a question about people.
 
-    Raises InputError where that is too large.
+    Parameters
+    ----------
+    schema : Schema
+        The schema of the release.
+    asked : Question
+        The question about rows.
+    weight : SurveyWeight
+        The survey weight, which becomes an additional axis of the table.
+    controls : Controls, optional
+        The control totals of people to which the weights are adjusted.
 
-    Args:
-        controls: totals of people with which the weights agree.
+    Returns
+    -------
+    Question
+        The question in which each cell is multiplied by the weight.
+
+    Raises
+    ------
+    InputError
+        If the table is too large.
     """
     if asked.bottom is None:
         weight = replace(weight, scale=1.0)
@@ -70,7 +89,7 @@ def about_people(schema: Schema, asked: Question, weight: SurveyWeight, controls
         kinds = [np.array(groups or every) for groups in (merged.get(name), by[name])]
         if name not in asked.columns and by[name] is not None:
             merged[name] = tuple(kinds[1].tolist())
-        elif name in merged:  # groups that tell apart what both do
+        elif name in merged:  # the coarsest groups that refine both groupings
             both, codes = np.unique(np.array(kinds), axis=1, return_inverse=True)
             merged[name], own[name] = tuple(codes.ravel().tolist()), both[0]
     added = tuple(name for name in columns if name not in asked.columns)
@@ -114,7 +133,11 @@ def _post_strata(blank: Question, controls: Controls, shape: tuple[int, ...]) ->
 
 
 def _groups(grounds: Grounds, columns: Columns, merged: Merged, law: Floats) -> tuple[int, ...]:
-    """The group of each code: as measured with all of these columns, else with the most of them; then the finest."""
+    """Return the group of each code of the weight.
+
+    The groups in which the weight was measured with all of the columns are preferred, then the groups in which it was
+    measured with most columns, then the finest groups.
+    """
     schema, published = grounds.evidence.strata.schema, grounds.evidence.published
     column = schema[str(schema.survey_weight)]
     every = tuple(range(column.size))
@@ -136,20 +159,25 @@ def _groups(grounds: Grounds, columns: Columns, merged: Merged, law: Floats) -> 
 
 
 def _means(weight: SurveyWeight, law: Floats) -> Floats:
-    """The mean weight of each group by a law of all codes; the question's where that has no row."""
+    """Return the mean weight of each group for a distribution of codes.
+
+    If a group has no rows, the mean weight of the question is used.
+    """
     rows, people = (np.bincount(weight.groups, each) for each in (law, law * weight.numbers))
     return np.where(rows > _LEAST, people / np.maximum(rows, _LEAST) / weight.scale, weight.mean)
 
 
 def _moved(grounds: Grounds, weight: SurveyWeight) -> Floats:
-    """What fresh noise moves the mean weight of each group by, over the root of the number of draws; shape (draws,
-    groups)."""
+    """Return the change of each group's mean weight due to new noise, shape (draws, groups).
+
+    The changes are divided by the square root of the number of draws.
+    """
     moved = np.array([_means(weight, law) for law in grounds.weight_draws]) - weight.mean
     return np.asarray(moved / np.sqrt(len(moved)))
 
 
 def times_by_model(model: StratifiedModel, weight: SurveyWeight) -> Floats:
-    """The mean weight of each group by a model, over that of the question."""
+    """Return the ratio of a model's mean weight to the question's mean weight in each group."""
     own = _means(weight, np.maximum(model.marginal((weight.column,)), 0.0))
     return np.divide(own, weight.mean, out=np.ones(len(own)), where=weight.mean > 0)
 
@@ -157,28 +185,35 @@ def times_by_model(model: StratifiedModel, weight: SurveyWeight) -> Floats:
 def weight_errors(
     grounds: Grounds, asked: Question, functionals: Floats, sides: Floats, counts: Floats, noise: bool
 ) -> tuple[Floats, Floats]:
-    """What answers may be off by because each group of the weight counts by its mean, as independent parts.
+    """Compute the error of answers due to the use of mean weights in each group.
 
-    Within a group, rows on one side of an answer may weigh more than others. On each side the rows of each bin are off,
-    by no more than they are, with the rows of the group known, and those of the bin on all sides (`misfit_variance`).
-    Numbers may lie elsewhere in their bins, all alike; and the law of the weight was measured with noise.
+    Within a group, the rows on one side of an answer may have larger weights than the other rows. On each side, the
+    number of rows in each bin has an error of at most about this number (see `misfit_variance`). It is conditional on
+    the number of rows in the group and on the number of rows in the bin over all sides. There are two more sources of
+    error. The weights may be elsewhere in their bins, which is treated as an error that all bins have in common. The
+    distribution of the weight was measured with noise.
 
     Parameters
     ----------
-    functionals
-        Answers as sums of the question's cells, shape (n, cells).
-    sides
-        Of which the signs say what lies above and below each answer, shape (n, cells).
-    counts
-        Rows in each cell, shape (cells,).
-    noise
-        Whether the noise in the law of the weight is counted; replicates have it in them.
+    grounds : Grounds
+        The sources of answers.
+    asked : Question
+        The question about people.
+    functionals : ndarray of shape (n, cells)
+        The answers as sums over the cells of the question.
+    sides : ndarray of shape (n, cells)
+        The sign of each element shows if the cell is above or below the answer.
+    counts : ndarray of shape (cells,)
+        The number of rows in each cell.
+    noise : bool
+        If True, the noise in the distribution of the weight is included. It must be False for answers of the model,
+        because their replicates already include this noise.
 
     Returns
     -------
-    tuple of Floats
-        What answers share and what each has by itself, shape (n, parts) both, linear in the functionals: the variance
-        is the sum of squares of both.
+    tuple of ndarray, each of shape (n, parts)
+        The components of the error that all answers share, and the components that are specific to each answer. Both
+        are linear in the functionals. The variance is the sum of the squares of both.
     """
     weight = asked.weight
     if weight is None:
@@ -187,19 +222,20 @@ def weight_errors(
     shape, axis = asked.shape(schema), asked.columns.index(weight.column)
 
     def by_group(table: Floats) -> Floats:
-        """Shape (n, other cells, groups)."""
+        """Reshape a table to (n, other cells, groups)."""
         return np.moveaxis(table.reshape(-1, *shape), axis + 1, -1).reshape(len(table), -1, shape[axis])
 
     rows, groups = by_group(np.maximum(counts, 0.0)[None]), np.array(weight.groups)
     each, sign = by_group(functionals) / np.maximum(weight.mean, 1e-12), np.sign(by_group(sides))
-    sums = []  # on each side, rows and functionals, (n, groups)
+    sums = []  # the rows and functionals on each side, shape (n, groups)
     for side in (-1, 0, 1):
         inside = rows * (sign == side)
         sums.append((inside.sum(1), (each * inside).sum(1)))
     alike, mean = (np.stack(part, axis=1) for part in zip(*sums, strict=True))
     mean = mean / np.maximum(alike, _LEAST)
     numbers = weight.numbers / weight.scale
-    apart, spread = numbers - weight.mean[groups], np.zeros(alike.shape)  # of people, by the misfit of bins
+    # `spread` is the variance of the number of people due to the misfit of bins.
+    apart, spread = numbers - weight.mean[groups], np.zeros(alike.shape)
     for group in range(shape[axis]):
         codes = np.flatnonzero((groups == group) & (weight.shares > 0))
         fine = alike[:, :, group, None] * weight.shares[codes]

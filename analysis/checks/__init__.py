@@ -1,1 +1,1 @@
-"""Whether what a release's folder holds beside its measurements agrees with them, and with itself."""
+"""This package checks that the files of a release are consistent with the measurements and with each other."""

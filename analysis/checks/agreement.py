@@ -1,8 +1,8 @@
-"""Whether the files of a release's folder agree with each other: means.json with its own price and with counts, and
-card.md with card.json and means.json.
+"""Checks that the files of a release agree with each other.
 
-Noise of a mean cannot be seen from its value, so only what is impossible is found, or what counts of the same rows
-contradict.
+The checks compare `means.json` with its own price and with the counts, and `card.md` with `card.json` and `means.json`.
+The noise of a mean cannot be seen from its value. Therefore, the checks only find values that are impossible, or values
+that contradict the counts of the same rows.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from equistrata.data.texts.manifest import CARD_FORMAT
 from equistrata.errors import InputError
 from equistrata.synth.measurements import summed
 
-FAR = 6.0  # standard deviations that two means of the same rows are never apart
-_LEAST = 1e-9  # relative
+FAR = 6.0  # two means of the same rows differ by less than this many standard deviations
+_LEAST = 1e-9  # relative tolerance
 _PRICE = re.compile(r"\*\*ε = (\S+), δ = (\S+)\*\* for exactly the files")
-_ESCAPED = re.compile(r"\\([\\`*{}\[\]#|_])")  # as Markdown escapes a steward's text
+_ESCAPED = re.compile(r"\\([\\`*{}\[\]#|_])")  # characters that are escaped in Markdown text
 _RHO = re.compile(r"which is ρ = (\S+) in zero-concentrated")
 _ROWS = re.compile(r"^([\d,]+) synthetic rows", re.MULTILINE)
 
 
 def agreement_faults(release: Release) -> Iterator[str]:
-    """A sentence for each contradiction; none for an honest release."""
+    """Yield a sentence for each contradiction. An honest release has none."""
     means: Mapping[str, Any] = {}
     document = release.private_means
     if document is not None:
@@ -64,18 +64,22 @@ def _means(release: Release, outcomes: Mapping[str, Any], rho: float) -> Iterato
             for label, each in [("all rows", whole), *parts.items()]:
                 ends = (low, each["lower"], each["value"], each["upper"], high)
                 near = _LEAST * max(map(abs, ends[1:4]))
-                if not all(one <= two + near for one, two in pairwise(ends)):  # NaN is not, either
+                if not all(one <= two + near for one, two in pairwise(ends)):  # this is also False for NaN
                     yield f"{kind} of {name!r} for {label} in {MEANS} is no mean within its interval and the bounds"
 
 
 def _parts(release: Release, document: Mapping[str, Any]) -> Iterator[str]:
-    """What is said of each mean and of each of its strata: one price, one level, and whether it says anything."""
+    """Check each mean and its strata.
+
+    All of them must have the same price and level, and a correct flag if they are not informative.
+    """
     if sorted(document["outcomes"]) != sorted(release.card["config"]["means"]):
         yield f"{MEANS} has means of other columns than the card's settings"
     declared = release.card["config"]["means_schema"] is None
     for name, estimates in document["outcomes"].items():
         column = release.schema[name] if declared and name in release.schema.names else None
-        if column is not None and column.sigma is None:  # no mean is of it: ACS data have their means' schema unnamed
+        # The column has no means if it has no sigma. The settings of ACS data do not name the schema of the means.
+        if column is not None and column.sigma is None:
             column = None
         for kind, whole in estimates.items():
             for each in (whole, *whole.get("strata", {}).values()):
@@ -91,10 +95,10 @@ def _parts(release: Release, document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _counted(release: Release, document: Mapping[str, Any]) -> Iterator[str]:
-    """Means over all rows that are far from those by counts of the same rows, or from the bins that these are in."""
+    """Check that the means over all rows are close to the means from counts and within the bins of these rows."""
     try:
         release.evidence  # noqa: B018
-    except InputError:  # there are none, or they are no measurements, which is said elsewhere
+    except InputError:  # another check reports missing or invalid measurements
         return
     for name, estimates in document["outcomes"].items():
         ends = _ends_of_bins(release.evidence, name)
@@ -110,9 +114,10 @@ def _counted(release: Release, document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _ends_of_bins(evidence: Evidence, name: str) -> tuple[float, float] | None:
-    """What the mean of the people who have a number is within, by how many rows the bins have, up to noise.
+    """Return limits for the mean of people with a number, computed from the noisy numbers of rows in the bins.
 
-    Some or all rows of the bin of an absent cell's number may be people who have none.
+    The bin of the number that represents absent cells may contain people without a number, so the limits hold with and
+    without its rows.
     """
     schema = evidence.strata.schema
     if name not in schema.names or not schema[name].numeric or schema[name].layout:
@@ -121,7 +126,7 @@ def _ends_of_bins(evidence: Evidence, name: str) -> tuple[float, float] | None:
     ends = np.array([column.cuts[:-1], column.cuts[1:]])
     rows = np.maximum(evidence.model.marginal((name,))[: ends.shape[1]], 0.0)
     sigmas = [summed(each, (name,)).cell_sigma.max() for each in evidence.all if name in each.columns]
-    if not sigmas:  # where units count as one each: no count of rows is by this column
+    if not sigmas:  # no count of rows by this column if units count as one
         return None
     sigma = min(sigmas)
     absent = np.zeros(len(rows), dtype=bool)
@@ -135,12 +140,12 @@ def _ends_of_bins(evidence: Evidence, name: str) -> tuple[float, float] | None:
         noise = FAR * sigma * np.linalg.norm(ends - ends.mean(1, keepdims=True), axis=1) / some.sum()
         found.append(ends @ some / some.sum() + np.array([-1.0, 1.0]) * noise)
     least, most = np.array(found).T
-    reach = evidence.held_out * (ends[1, -1] - ends[0, 0])  # means are of rows that were held out, too
+    reach = evidence.held_out * (ends[1, -1] - ends[0, 0])  # means include the rows that were held out
     return float(least.min()) - reach, float(most.max()) + reach
 
 
 def _card(release: Release, means: Mapping[str, Any]) -> Iterator[str]:
-    """Of card.md, what most look at: its price, its rows and its means."""
+    """Check the most visible parts of card.md: the price, the number of rows and the means."""
     try:
         text = _ESCAPED.sub(r"\1", unescape((release.folder / "card.md").read_text("utf-8")))
     except FileNotFoundError:
@@ -154,7 +159,7 @@ def _card(release: Release, means: Mapping[str, Any]) -> Iterator[str]:
     if rows is None or rows[1] != f"{release.card['rows']:,}":
         yield f"card.md does not say that there are {release.card['rows']:,} rows, as card.json does"
     cells = [[cell.strip() for cell in line.strip("| ").split("|")] for line in text.splitlines() if line[:1] == "|"]
-    told = {line[0]: line[1:] for line in reversed(cells)}  # the price is above all else
+    told = {line[0]: line[1:] for line in reversed(cells)}  # the price comes first in the file
     priced: dict[str, list[float | None]] = {name: [part] for name, part in guarantee["split_of_rho"].items()}
     if groups := release.card.get("groups"):
         priced |= {"ρ": [each["rho"] for each in groups], f"ε at δ = {said[1]}": [each["epsilon"] for each in groups]}
@@ -169,7 +174,7 @@ def _card(release: Release, means: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _near(text: str | None, number: float | None) -> bool:
-    """Whether a cell of card.md is a number of card.json, to as many digits as it has."""
+    """Return True if the text of a cell in card.md equals a number of card.json after rounding."""
     try:
         return number is None or math.isclose(float(str(text)), number, rel_tol=2e-3)
     except ValueError:

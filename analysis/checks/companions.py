@@ -1,5 +1,7 @@
-"""Whether what a release's folder says beside its rows follows from its measurements: `cells.csv`, and what the card
-expects of relations and groups. Made again, and compared up to what another machine's linear algebra rounds.
+"""Checks that the published summaries of a release follow from its measurements.
+
+The summaries are `cells.csv` and the expected errors of relations and groups on the card. They are computed again and
+compared up to rounding errors, which can differ between machines.
 """
 
 from __future__ import annotations
@@ -18,15 +20,17 @@ from equistrata.analysis.release import Release
 from equistrata.data.table import CodedTable
 from equistrata.data.texts.manifest import CARD_FORMAT
 
-# Of a card of that format with measurements. A part that is left out is compared with nothing.
+# The required parts of a card with measurements in the current format. Missing parts would not be checked otherwise.
 _PARTS = (
     "unit", "groups", "columns", "called", "relations", "open", "report", "series", "raked", "wide_bins",
 )  # fmt: skip
 
 
 def companion_faults(release: Release) -> Iterator[str]:
-    """`cells.csv`, the card's errors of relations, and how it expects groups to be served. Cards of an earlier format
-    had them by other laws (`unseen` says so)."""
+    """Check `cells.csv`, the expected errors of relations, and the expected errors of groups.
+
+    Cards in an earlier format are not checked, because they used other formulas. In this case, `unseen` reports it.
+    """
     if earlier_format(release.card.get("format")):
         return
     solved, path = Solved.of(release.evidence), release.folder / CELLS
@@ -41,16 +45,21 @@ def companion_faults(release: Release) -> Iterator[str]:
 
 
 def kept_faults(release: Release, table: CodedTable) -> Iterator[str]:
-    """Whether the relations that the card calls kept are those of the measurements and the rows, `table`; earlier
-    cards, until 2026-11-27, called all measured ones so."""
+    """Check that the relations which the card calls kept follow from the measurements and the rows in `table`.
+
+    Cards that were made before 2026-11-27 list all measured relations instead.
+    """
     said = release.card.get("relations") or {}
     if "kept" in said and said["kept"] != [list(pair) for pair in kept_relations(release.evidence, table)]:
         yield "the relations that the card calls kept do not follow from the measurements and the rows"
 
 
 def lacking_faults(release: Release) -> Iterator[str]:
-    """What a card of its format has, and this one has not. Of cards of an earlier format `unseen` says that parts may
-    have been left out: who changes the format too makes an earlier version's card, which no one can tell from one."""
+    """Check that no required part of the card is missing.
+
+    Cards in an earlier format are not checked, and `unseen` reports that parts may be missing. If the format of a card
+    was changed to an earlier one, the card cannot be distinguished from a card of an earlier version.
+    """
     said = release.card.get("format")
     if earlier_format(said) or (isinstance(said, int) and said > CARD_FORMAT):
         return
@@ -75,17 +84,20 @@ def lacking_faults(release: Release) -> Iterator[str]:
 
 
 def earlier_format(said: Any) -> bool:
-    """Whether a card's format is that of an earlier version; the first versions wrote none."""
+    """Return True if the format of a card is that of an earlier version. The first versions did not write a format."""
     return said is None or (isinstance(said, int) and not isinstance(said, bool) and 1 <= said < CARD_FORMAT)
 
 
 def served_earlier(release: Release) -> bool:
-    """Whether the card is of a version that modelled groups in another way."""
+    """Return True if the card was made by a version with another model of groups."""
     return release.card.get("served") is not None and earlier_format(release.card.get("format"))
 
 
 def _same_served(said: Any, own: dict[str, Any]) -> bool:
-    """Whether a card expects of groups what is expected here, up to what another machine's fit differs by."""
+    """Return True if the expected errors of groups on a card equal the computed ones.
+
+    A tolerance allows for differences between machines.
+    """
     try:
         pairs = list(zip(said["groups"], own["groups"], strict=True))
         numbers = [(said[name], own[name]) for name in ("parity_distance", "distance", "counted", "covered")]
@@ -105,7 +117,7 @@ def _same_cells(found: pd.DataFrame, made: pd.DataFrame) -> bool:
     numbers = ["estimate", "lower", "upper"]
     same = list(found.columns) == list(own.columns) and len(found) == len(own)
     for name in own.columns if same else ():
-        if name in numbers:  # another machine's linear algebra may round the last digit otherwise
+        if name in numbers:  # the last digit may be rounded differently on another machine
             same = same and np.allclose(found[name].astype(float), own[name].astype(float), rtol=1e-6, atol=0.11)
         elif name != "noise":
             same = same and found[name].equals(own[name])
@@ -113,7 +125,7 @@ def _same_cells(found: pd.DataFrame, made: pd.DataFrame) -> bool:
 
 
 def _same_flags(found: pd.DataFrame, own: pd.DataFrame) -> bool:
-    """Whether the same cells are called noise, except for those at the edge, which rounding may put on either side."""
+    """Return True if the same cells are marked as noise, except for cells that are close to the limit."""
     estimate, lower, upper = (own[name].astype(float) for name in ("estimate", "lower", "upper"))
     far = (upper - estimate).where(lower <= 0, estimate - lower)
     edge = ((estimate - far).abs() <= 0.2 + 0.01 * far) | ((2 * far - estimate).abs() <= 0.5)
@@ -122,9 +134,9 @@ def _same_flags(found: pd.DataFrame, own: pd.DataFrame) -> bool:
 
 
 def _same_errors(said: Any, own: list[dict[str, Any]]) -> bool:
-    """Whether a card's errors of relations are these, up to what another machine's linear algebra rounds.
+    """Return True if the errors of relations on a card equal the computed ones up to rounding errors.
 
-    One that the card leaves out is not claimed: earlier versions did so with numbers of bounds alone.
+    Missing errors on the card are ignored, because earlier versions left out the errors of numeric columns with bounds.
     """
     try:
         pairs = list(zip(said, own, strict=True))

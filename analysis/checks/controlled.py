@@ -1,4 +1,4 @@
-"""Whether weights are within their bound, or meet the public totals of people that a release names."""
+"""Checks that weights are within their bound, or meet the public control totals of a release."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from equistrata.data.survey.controls import CONTROLS
 from equistrata.data.table import CodedTable
 from equistrata.data.weights import whole_parts
 
-MET = 1e-6  # relative
+MET = 1e-6  # relative tolerance
 
 
 def controls_faults(release: Release, table: CodedTable) -> Iterator[str]:
-    """A sentence for each thing that does not hold of the rows, `table`; none for an honest release."""
+    """Yield a sentence for each problem of the rows in `table`. An honest release has none."""
     said, asked = release.card.get("controls"), release.card["config"].get("controls")
     if len({said is None, asked is None, not (release.folder / CONTROLS).exists()}) > 1:
         yield f"the card, its settings and the folder do not say alike whether there is a {CONTROLS}"
@@ -34,7 +34,7 @@ def controls_faults(release: Release, table: CodedTable) -> Iterator[str]:
     cells = controls.cells_of(table)
     if weight is not None:
         sums = np.bincount(cells, weights, totals.size)
-        if not (np.abs(sums - totals) <= MET * totals).all():  # NaN is not, either
+        if not (np.abs(sums - totals) <= MET * totals).all():  # this is also False for NaN
             yield f"the weights {weight!r} of the rows do not meet the totals of {CONTROLS}"
         return
     rows = release.card["config"].get("rows") or round(controls.people)

@@ -1,8 +1,9 @@
-"""Whether a release's rows follow from what was measured.
+"""Checks that the rows of a release follow from the measurements.
 
-They are drawn from a model of the measurements, which is made again here, and raked again to private means. How many
-there are, and how many each stratum has where weights are noisy counts, is the model's to the last row. How they are
-spread over columns, within strata and over pairs that were measured, is the model's up to sampling.
+The rows are drawn from a model of the measurements. These checks fit the model again, and rake it to the private means
+if the release was raked. The total number of rows must be equal to that of the model. If the weights of strata are
+noisy counts, then the number of rows in each stratum must be equal as well. The distributions of columns, within strata
+and for measured pairs, must be equal up to sampling.
 """
 
 from __future__ import annotations
@@ -25,18 +26,19 @@ from equistrata.synth.measurements import measured_pairs, sum_groups, total_esti
 from equistrata.synth.strata.model import StratifiedModel, noisy_weights, people_of_rows
 from equistrata.synth.strata.raking import raked
 
-# Times what sampling is expected to move, and a share of the rows besides: more is not chance.
+# The limit for differences due to sampling: a multiple of the expected difference plus a share of the rows.
 SAMPLED, APART = 4.0, 0.03
-OF_PAIRS = 2.0, 0.02  # the same of a pair, or a stratum's column: rows are drawn evenly, and chance moves them by less
-COUNTED = 1e-3  # of the rows, that another machine's fit may make more of them, or elsewhere, and a row a stratum
-MOST_TABLES = 4000  # of pairs, a stratum's each, that are made: a minute
+OF_PAIRS = 2.0, 0.02  # for pairs and strata; rows are drawn evenly, so differences are smaller
+COUNTED = 1e-3  # the share of rows by which another machine's fit may differ, plus one row per stratum
+MOST_TABLES = 4000  # the maximum number of tables of pairs, one per stratum, which takes about a minute
 
 
 def rows_faults(release: Release, table: CodedTable) -> Iterator[str]:
-    """A sentence for each way in which the rows, `table`, are otherwise than the measurements lead to.
+    """Yield a sentence for each difference between the rows in `table` and the measurements.
 
-    Not of earlier versions' models, nor of a month of a series, which follows former months too (`rows_unseen`). Of
-    strata that were measured one by one their sizes alone: models of all of them take too long.
+    Models of earlier versions are not checked, and neither are the months of a series, which also depend on earlier
+    months (see `rows_unseen`). If the strata were measured separately, only their sizes are checked, because fitting
+    all models would take too long.
     """
     evidence, rows = release.evidence, len(table)
     strata = evidence.strata
@@ -52,7 +54,7 @@ def rows_faults(release: Release, table: CodedTable) -> Iterator[str]:
     if not rows:
         return
     if strata.columns:
-        # As the rows have them, to the last one: those of public weights are known from nothing else.
+        # The exact shares of the rows are used, because public weights are not known otherwise.
         weights = PublicWeights.from_counts(dict(zip(strata.keys, sizes, strict=True)), strata, "rows")
         model = replace(model, weights=weights)
     if release.card.get("raked"):
@@ -60,7 +62,7 @@ def rows_faults(release: Release, table: CodedTable) -> Iterator[str]:
             means = release.private_means or {}
             public = release.public_weights_source is not None and not release.card["config"].get("combine_weights")
             model, _ = raked(model, known_means(release.schema, strata, means, public))
-        except (AttributeError, KeyError, TypeError, ValueError, InputError):  # which is said elsewhere
+        except (AttributeError, KeyError, TypeError, ValueError, InputError):  # another check reports this
             return
     far = _far_columns(release, model, table, place, sizes)
     yield from far.values()
@@ -68,17 +70,17 @@ def rows_faults(release: Release, table: CodedTable) -> Iterator[str]:
 
 
 def _measured_apart(release: Release) -> bool:
-    """Whether each stratum was measured by itself, where sizes are as they are made again here."""
+    """Return True if the strata were measured separately and their sizes can be computed again."""
     evidence = release.evidence
     usual = "format" in release.card and not release.card.get("series") and not evidence.strata.schema.weighed
     return usual and release.schema.expanded_by is None and set(evidence.measured) != {()}
 
 
 def _sizes(release: Release, sizes: Floats, weights: PublicWeights, total: float) -> Iterator[str]:
-    """How many rows there are, and of each stratum, unless its weight is public."""
+    """Check the total number of rows and the number of rows in each stratum, unless its weights are public."""
     asked, rows = release.card["config"].get("rows"), round(float(sizes.sum()))
     expected = round(total / (1 - release.evidence.held_out)) if asked is None else asked
-    if release.controls is not None:  # each cell with people has a row
+    if release.controls is not None:  # each cell with people has at least one row
         expected = max(expected, int((release.controls.totals > 0).sum()))
     if abs(rows - expected) > 1 + COUNTED * expected:
         yield f"there are {rows:,} rows, but the measurements lead to {expected:,}"
@@ -108,13 +110,13 @@ def _far_columns(
 
 
 def _compared(release: Release) -> list[str]:
-    """The columns within strata that are released as they were drawn: weights that meet totals are not."""
+    """Return the columns that are released as they were drawn, which excludes weights that meet control totals."""
     apart = {*release.strata.columns, *([] if release.controls is None else [release.schema.survey_weight])}
     return [name for name in release.evidence.names if name not in apart]
 
 
 def _far_pairs(release: Release, model: StratifiedModel, table: CodedTable, far: Container[str]) -> Iterator[str]:
-    """Of the pairs that were measured together, those that no stratum's column is in, nor one that is far itself."""
+    """Check the measured pairs of columns that do not define strata and did not already fail a check."""
     evidence = release.evidence
     inner = [name for name in _compared(release) if name not in far]
     pairs = measured_pairs(inner, [each.columns for each in evidence.all])[0]
@@ -130,7 +132,7 @@ def _far_pairs(release: Release, model: StratifiedModel, table: CodedTable, far:
 
 
 def _changed(release: Release, names: Sequence[str], exchanged: bool) -> int:
-    """How many rows' values of these columns may differ from those drawn, since rules compare columns, by the card."""
+    """Return the number of rows in which rules may have changed these columns, according to the card."""
     said = release.card.get("rules") or {}
     compared = {name for order in release.schema.ordered for name in (order.lower, order.upper)}
     kinds = ["replaced"]
@@ -140,22 +142,24 @@ def _changed(release: Release, names: Sequence[str], exchanged: bool) -> int:
 
 
 def _replaced(release: Release) -> int:
-    """How many rows were replaced so that each cell of control totals has one, by the card."""
+    """Return the number of rows that were replaced, so that each cell of the control totals has a row."""
     return int((release.card.get("controls") or {}).get("replaced", 0))
 
 
 def _far(found: Floats, expected: Floats, times: float = SAMPLED, apart: float = APART, changed: int = 0) -> bool:
-    """Whether counts differ by more than sampling makes likely, a row a cell, a share of all of them, and the rows that
-    were changed."""
+    """Return True if counts differ by more than sampling can explain.
+
+    The limit also includes one row per cell, a share of all rows, and the rows that were changed by rules.
+    """
     rows = found.sum()
     sampled = 0.5 * np.sqrt(np.maximum(expected * (1 - expected / rows), 0.0)).sum() / rows
     return bool(0.5 * np.abs(found - expected).sum() / rows > times * sampled + apart + (found.size + changed) / rows)
 
 
 def rows_unseen(release: Release) -> bool:
-    """Whether the rows cannot be compared with a model of the measurements that is made again here."""
+    """Return True if the rows cannot be compared with a model that is fitted again."""
     if release.schema.expanded_by is None:
         seen = bool(release.card.get("served"))
-    else:  # rows of control totals are drawn by cell
+    else:  # with control totals, rows are drawn by cell
         seen = release.controls is None and set(release.evidence.measured) == {()}
     return not seen or served_earlier(release) or bool(release.card.get("series"))

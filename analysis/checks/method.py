@@ -1,6 +1,7 @@
-"""Whether what a card says of how its release was made agrees with its settings, and with the measurements.
+"""Checks that the method on the card agrees with the settings and the measurements.
 
-Of cards with a format: earlier versions said some of it in other ways, and `unseen` says that of them.
+Only cards with the current format are checked, because the cards of earlier versions described the method in a
+different way. In this case, `unseen` reports it.
 """
 
 from __future__ import annotations
@@ -15,17 +16,18 @@ from equistrata.synth.measurements import measured_pairs
 from equistrata.synth.names import is_foreign
 from equistrata.synth.registry import mechanism
 
-SAME = 1e-6  # relative
+SAME = 1e-6  # relative tolerance
 
 
 def settings_faults(release: Release) -> Iterator[str]:
-    """A sentence for each thing that the card says otherwise than its settings do; none for an honest release."""
+    """Yield a sentence for each difference between the card and its settings. An honest release has none."""
     card, config, guarantee = release.card, release.card["config"], release.card["guarantee"]
     if config.get("seed") is not None or "not private" in str(guarantee.get("noise_source")).lower():
         yield "the noise was seeded, so the release is not private"
     if card.get("format") != CARD_FORMAT:
         return
-    by = [name for name in config["strata"] if name in release.schema.names]  # ST/PUMA names two
+    # A name such as ST/PUMA refers to two columns.
+    by = [name for name in config["strata"] if name in release.schema.names]
     if not set(by) <= set(card["strata"]["columns"]) or bool(config["strata"]) != bool(card["strata"]["columns"]):
         yield "the card has other strata than its settings"
     called: dict[str, Any] = {
@@ -51,7 +53,7 @@ def settings_faults(release: Release) -> Iterator[str]:
 
 
 def method_faults(release: Release) -> Iterator[str]:
-    """A sentence for each thing that the card says otherwise than the measurements do; none for an honest release."""
+    """Yield a sentence for each difference between the card and the measurements. An honest release has none."""
     card, config = release.card, release.card["config"]
     if card.get("format") != CARD_FORMAT:
         return
@@ -75,10 +77,10 @@ def _ours(release: Release) -> bool:
 
 
 def _priced_so(release: Release) -> bool:
-    """Whether choices cost what the mechanism pays for them, as a part of what was chosen.
+    """Return True if the cost of choices is the share of the measurement's cost that the mechanism uses.
 
-    A mechanism without such a part (MST) has not that of another one in all of its choices, where their noise differs:
-    if all are measured alike, its part is AIM's.
+    MST does not have a fixed share. The check fails if all of its choices have the share of another mechanism, unless
+    all of them have the same noise. In this case, its share is equal to the share of AIM.
     """
     paid = [each.choices * 2 * each.sigma**2 for each in release.measurements if each.choices > 0]
     own = mechanism(release.card["config"]["synthesizer"]).choice_part
@@ -92,7 +94,7 @@ def _priced_so(release: Release) -> bool:
 
 
 def _alike(said: Any, own: Any) -> bool:
-    """Whether two things of mappings and numbers are the same, up to what another machine rounds."""
+    """Return True if two nested structures of mappings and numbers are equal up to rounding errors."""
     if isinstance(own, dict):
         return isinstance(said, dict) and said.keys() == own.keys() and all(_alike(said[k], own[k]) for k in own)
     if isinstance(own, list | tuple):

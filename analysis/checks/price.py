@@ -1,9 +1,13 @@
-"""Whether a release's price follows from what its folder holds.
+"""Checks that the privacy price of a release follows from the files in its folder.
 
-A Gaussian measurement of sensitivity 1 and standard deviation σ costs 1/(2σ²) in zCDP (Bun and Steinke,
-arXiv:1605.02065, Proposition 1.6), measurements add up, and each stratum that was measured by itself costs the same
-(parallel composition). What choices cost is published with the measurements. A unit of up to k rows pays k² times what
-one row does. No part costs less than nothing.
+A Gaussian measurement with sensitivity 1 and standard deviation σ costs 1/(2σ²) in zCDP [1]_. The costs of measurements
+are added, and separately measured strata all have the same cost by parallel composition. The cost of choices is
+published with the measurements. If a unit has up to k rows, its cost is k² times the cost of one row. No part of the
+cost can be negative.
+
+References
+----------
+.. [1] Bun and Steinke (2016), arXiv:1605.02065, Proposition 1.6.
 """
 
 from __future__ import annotations
@@ -19,14 +23,14 @@ from equistrata.privacy.budget import Rho
 from equistrata.synth.foreign.promise import Promise
 from equistrata.synth.measurements import Where
 
-SAME = 1e-9  # relative
-LEAST_MEASURED = 0.85  # of ρ, where the price of choices was not published
-COUNTS = "noisy counts"  # the part of ρ that strata's sizes have
+SAME = 1e-9  # relative tolerance
+LEAST_MEASURED = 0.85  # the minimum share of ρ for measurements if the price of choices was not published
+COUNTS = "noisy counts"  # the part of ρ for the sizes of strata
 _SIZES = "counts of units by their rows"
 
 
 def stated_price_faults(release: Release) -> Iterator[str]:
-    """Whether ε, δ and ρ of the card are one price, and its parts add up to it."""
+    """Check that ε, δ and ρ on the card are consistent, and that the parts of ρ add up to the total."""
     guarantee = release.card["guarantee"]
     for place, part in _prices(release.card):
         try:
@@ -39,7 +43,7 @@ def stated_price_faults(release: Release) -> Iterator[str]:
         if not holds:
             yield f"the card's {place} says ε = {part['epsilon']:g}, but its ρ and δ make it {epsilon:g}"
     split = dict(guarantee["split_of_rho"])
-    if not all(part >= 0 for part in split.values()):  # NaN is not, either
+    if not all(part >= 0 for part in split.values()):  # this is also False for NaN
         yield "a part of ρ on the card is less than nothing"
     if not math.isclose(math.fsum(split.values()), guarantee["rho"], rel_tol=SAME):
         yield f"the parts of ρ on the card add up to {math.fsum(split.values()):.6g}, not to {guarantee['rho']:.6g}"
@@ -51,7 +55,7 @@ def stated_price_faults(release: Release) -> Iterator[str]:
 
 
 def measured_price_faults(release: Release) -> Iterator[str]:
-    """Whether the parts of ρ are what measurements, choices and means cost."""
+    """Check that the parts of ρ are equal to the costs of measurements, choices and sizes of units."""
     split = dict(release.card["guarantee"]["split_of_rho"])
     said = math.fsum(part for name, part in split.items() if name.startswith(("synthesis", COUNTS)))
     times = release.unit.synthesis_cost
@@ -80,7 +84,7 @@ def measured_price_faults(release: Release) -> Iterator[str]:
 
 
 def means_price_faults(release: Release) -> Iterator[str]:
-    """Whether means.json is there if the card has a price for it, and of this price."""
+    """Check that `means.json` exists if the card has a price for it, and that the prices are equal."""
     said, document = release.card["guarantee"]["split_of_rho"].get("means", 0.0), release.private_means
     means = 0.0 if document is None else float(document["rho"])
     if not math.isclose(means, said, rel_tol=1e-6):
@@ -90,7 +94,10 @@ def means_price_faults(release: Release) -> Iterator[str]:
 
 
 def _epsilon(part: Mapping[str, Any], promised: Mapping[str, Any] | None) -> float:
-    """The ε that a price implies; of a synthesizer that promises (ε, δ) only, by what it was given."""
+    """Return the ε that a price implies.
+
+    If a synthesizer only guarantees (ε, δ), then ε is computed from this guarantee.
+    """
     if promised is None:
         return Rho(part["rho"]).epsilon(part["delta"])
     promise = Promise(promised["epsilon"], promised["delta"], promised["count"], promised["bought"])
@@ -105,8 +112,11 @@ def _prices(card: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _spent(release: Release) -> tuple[list[float], list[float]]:
-    """ρ of measurements and of choices, over all rows and of one stratum together; a number for each stratum that was
-    measured by itself, and one where none was. NaN where the price of choices is unknown."""
+    """Return the total ρ of the measurements and the total ρ of the choices.
+
+    Both are lists with one number for each separately measured stratum, which includes the cost over all rows. If no
+    stratum was measured separately, there is only one number. The ρ of the choices is NaN if it was not published.
+    """
     totals: dict[Where, list[float]] = {(): [0.0, 0.0]}
     for each in release.measurements:
         part = totals.setdefault(each.where, [0.0, 0.0])

@@ -1,4 +1,4 @@
-"""What a card says of its ledger, columns and groups, compared with the folder's other files and with its own price."""
+"""Checks of the ledger, columns, groups and rules on the card against the schema and the price of the release."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from equistrata.analysis.release import Release
 from equistrata.privacy.budget import Rho
 
-SAME = 1e-9  # relative
-_UNITS = [1, 2, 3, 5, 10]  # of which a card with a format says what they pay together
+SAME = 1e-9  # relative tolerance
+_UNITS = [1, 2, 3, 5, 10]  # the numbers of units for which a card with a format states the price of a group
 
 
 def statement_faults(release: Release) -> Iterator[str]:
-    """A sentence for each contradiction; none for an honest release."""
+    """Yield a sentence for each contradiction. An honest release has none."""
     card, schema = release.card, release.schema
     if list(card.get("columns", schema.names)) != list(schema.names):
         yield "the card lists other columns than schema.json"
@@ -33,14 +33,17 @@ def statement_faults(release: Release) -> Iterator[str]:
 
 
 def own_price(card: Mapping[str, Any]) -> Mapping[str, Any]:
-    """ε, δ and ρ of a release by itself, by its card: without audits that were added, or other months of its series."""
+    """Return the price of a release as ε, δ and ρ, according to its card.
+
+    The price does not include audits that were added to the folder, or the other months of a series.
+    """
     guarantee = card["guarantee"]
     price: Mapping[str, Any] = (card.get("series") or {}).get("own") or guarantee.get("release", guarantee)
     return price
 
 
 def _ledger(said: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[str]:
-    """What the ledger's keeper alone can confirm has to go together at least: charges, price, and what is left."""
+    """Check that the charges, the price and the remaining budget are consistent. Only the ledger can confirm them."""
     charged = math.fsum(each["rho"] for each in said["charges"])
     if not all(math.isclose(each, own["rho"], rel_tol=SAME) for each in (charged, said["rho"])):
         yield f"the card says that ρ = {charged:.6g} was charged, but the release costs {own['rho']:.6g}"

@@ -1,1 +1,1 @@
-"""What a release folder holds, as frames for its reader, and whole tables like its rows."""
+"""The contents of a release folder as data frames, and replicate tables."""

@@ -1,4 +1,4 @@
-"""The card of a release, and its private means: read from a folder that anyone may have written."""
+"""Reading of the card and the private means of a release, with checks because anyone may have written the folder."""
 
 from __future__ import annotations
 
@@ -94,17 +94,67 @@ MEANS_SHAPE = {
 
 
 def read_card(folder: Path) -> Any:
-    """The card of a release's folder. Raises InputError, with the key, unless it has the types of one."""
+    """Read the card of a release folder.
+
+    Parameters
+    ----------
+    folder : Path
+        The release folder.
+
+    Returns
+    -------
+    dict
+        The card.
+
+    Raises
+    ------
+    InputError
+        If a value has the wrong type. The message contains its key.
+    """
     return read_json(folder / "card.json", f"release {str(folder)!r}", CARD)
 
 
 def parse_card(content: bytes, where: str) -> Any:
-    """The same of a card's content."""
+    """Parse the content of a card.
+
+    Parameters
+    ----------
+    content : bytes
+        The content of `card.json`.
+    where : str
+        The name of the release in error messages.
+
+    Returns
+    -------
+    dict
+        The card.
+
+    Raises
+    ------
+    InputError
+        If a value has the wrong type. The message contains its key.
+    """
     return parse_json(content, f"card.json of {where}", CARD)
 
 
 def read_means(folder: Path) -> dict[str, Any] | None:
-    """The private means in a release's folder; None if it has none."""
+    """Read the private means of a release folder.
+
+    Parameters
+    ----------
+    folder : Path
+        The release folder.
+
+    Returns
+    -------
+    dict or None
+        The content of `means.json`, or None if there is no such file.
+
+    Raises
+    ------
+    InputError
+        If a value has the wrong type. The message contains its key.
+    """
     path = folder / MEANS
     if not path.exists():
         return None
@@ -113,13 +163,34 @@ def read_means(folder: Path) -> dict[str, Any] | None:
 
 
 def ledger_of(card: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """What a card says of the ledger that its release was charged to; None if it was not."""
+    """Return the ledger entry on a card.
+
+    Parameters
+    ----------
+    card : mapping
+        The card of a release.
+
+    Returns
+    -------
+    mapping or None
+        The entry, or None if the release was not charged to a ledger.
+    """
     ledger = card.get("ledger")
     return ledger if isinstance(ledger, Mapping) else None
 
 
 def check_card(card: Mapping[str, Any], schema: Schema, where: str) -> None:
-    """Raise InputError unless a card is of a release of this schema; `where`: what an error names."""
+    """Raise InputError unless a card belongs to a release with this schema.
+
+    Parameters
+    ----------
+    card : mapping
+        The card of a release.
+    schema : Schema
+        The schema in the release folder.
+    where : str
+        The name of the release in error messages.
+    """
     if not card["rows"] >= 0:
         raise InputError(f"card.json of {where} has 'rows' = {card['rows']}, and none are fewer than none; {MEND}")
     if not 0 <= card.get("held_out", 0.0) < 1:

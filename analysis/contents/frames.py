@@ -1,4 +1,4 @@
-"""Frames of a release's card: its price, its rows in words, their code book and weights."""
+"""Data frames about a release: its price, its code book and its sampling frame."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from equistrata.synth.strata.model import NOISY_SOURCE
 
 
 def codebook(schema: Schema) -> pd.DataFrame:
-    """See `equistrata.analysis.release.Release.codebook`."""
+    """Return the code book. See `equistrata.analysis.release.Release.codebook`."""
     lines = [(column.name, column.label, key, column.words(key)) for column in schema.published for key in column.keys]
     return pd.DataFrame(lines, columns=["column", "label", "code", "words"])
 
 
 def price(card: Mapping[str, Any]) -> pd.DataFrame:
-    """See `equistrata.analysis.release.Release.price`."""
+    """Return the privacy loss. See `equistrata.analysis.release.Release.price`."""
     guarantee = card["guarantee"]
     own = guarantee.get("release")
     parts = {"release": guarantee} if own is None else {"release and audits": guarantee, "release": own}
@@ -30,7 +30,10 @@ def price(card: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def sampling_frame(card: Mapping[str, Any], strata: Strata, sizes: Floats) -> pd.DataFrame:
-    """See `equistrata.analysis.release.Release.sampling_frame`; `sizes`: the released rows of each stratum."""
+    """Return the sampling frame. See `equistrata.analysis.release.Release.sampling_frame`.
+
+    `sizes` contains the number of released rows in each stratum.
+    """
     lines = [
         (stratum_words(strata.codes_of(key), strata.schema), int(rows), rows / max(sizes.sum(), 1.0))
         for key, rows in zip(strata.keys, sizes, strict=True)
@@ -41,5 +44,5 @@ def sampling_frame(card: Mapping[str, Any], strata: Strata, sizes: Floats) -> pd
 
 
 def stratum_words(codes: Mapping[str, int], schema: Schema) -> str:
-    """A stratum as frames name it: each column with its value; nothing for all rows."""
+    """Return the name of a stratum in data frames: each column with its value. It is empty for all rows."""
     return ", ".join(f"{name}={schema[name].keys[code]}" for name, code in codes.items())

@@ -1,4 +1,4 @@
-"""The private means that a release's rows are raked to, by `means.json`; see `equistrata.synth.strata.raking`."""
+"""The private means to which the rows of a release are raked. See `equistrata.synth.strata.raking`."""
 
 from __future__ import annotations
 
@@ -12,18 +12,33 @@ from equistrata.synth.strata.raking import KnownMean
 
 
 def known_means(schema: Schema, strata: Strata, means: Mapping[str, Any], public: bool = False) -> list[KnownMean]:
-    """What rows are raked to: the means of columns that release numbers, by strata where they were estimated by them.
+    """Return the means to which the rows are raked.
 
-    Not of columns with declared bins: where numbers are within these is not measured, so a mean may be off though all
-    bins have the rows that they should have. Nor where an absent cell counts as a number, which a private mean leaves
-    out.
+    A mean is used if the column releases numbers. If it was estimated by strata, then the means of the strata are used
+    as well. The following means are left out:
 
-    With public weights a mean that was not estimated by strata is of other shares of them than the rows have, and left
-    out. So are means by a sigma that was seen to be too small, since they are off by more than their intervals say.
+    - Columns with declared bins. The position of numbers within these bins is not measured, so the mean can be wrong
+      even if all bins have the correct number of rows.
+    - Columns in which an absent cell counts as a number, because the private mean excludes absent cells.
+    - Means that were not estimated by strata if the weights are public. The shares of the strata in such a mean differ
+      from their shares in the released rows.
+    - Means with a sigma that is known to be too small, because their errors are larger than their intervals suggest.
 
-    Args:
-        means: `means.json`.
-        public: whether the rows have strata by public weights.
+    Parameters
+    ----------
+    schema : Schema
+        The schema of the release.
+    strata : Strata
+        The strata of the release.
+    means : mapping
+        The content of `means.json`.
+    public : bool
+        True if the strata of the rows have public weights.
+
+    Returns
+    -------
+    list of KnownMean
+        The means.
     """
     found: list[KnownMean] = []
     for name, estimates in means["outcomes"].items():
@@ -36,13 +51,43 @@ def known_means(schema: Schema, strata: Strata, means: Mapping[str, Any], public
 
 
 def has_own_numbers(column: Column) -> bool:
-    """Whether rows have numbers of the column's own unit, and absent cells are none of them, as in a private mean."""
+    """Check whether the rows have numbers in the unit of the column.
+
+    Parameters
+    ----------
+    column : Column
+        The column.
+
+    Returns
+    -------
+    bool
+        True if released cells are numbers in the unit of the column, and absent cells are not numbers, as in a private
+        mean.
+    """
     beside = (None, OWN_CATEGORY, *(raw for raw, _ in column.codes))
     return _draws(column) and column.missing in beside
 
 
 def known_of(name: str, strata: Strata, estimate: Mapping[str, Any], public: bool) -> Iterator[KnownMean]:
-    """A mean over all rows, and those of the strata that there are. With public weights, of means by strata alone."""
+    """Yield the mean over all rows and the means of the existing strata.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    strata : Strata
+        The strata of the release.
+    estimate : mapping
+        The estimate of the mean in `means.json`.
+    public : bool
+        True if the weights of the strata are public. If there are strata, the mean over all rows is then only used if
+        it was estimated by strata.
+
+    Yields
+    ------
+    KnownMean
+        A mean with the ends of its interval.
+    """
     labels, own = {strata.label(key): key for key in strata.keys}, estimate.get("strata", {})
     if not public or not strata.columns or own:
         yield KnownMean(name, None, *(estimate[end] for end in ("value", "lower", "upper")))
@@ -52,11 +97,14 @@ def known_of(name: str, strata: Strata, estimate: Mapping[str, Any], public: boo
 
 
 def _told(mean: KnownMean, column: Column) -> bool:
-    """Whether it says more than was declared: a value in the middle of nothing but noise is no reason to move rows."""
+    """Return True if the interval of a mean is narrower than the declared bounds.
+
+    Otherwise, the mean consists only of noise, so rows should not be adjusted to it.
+    """
     lower, upper = column.mean_bounds
     return mean.lower > lower or mean.upper < upper
 
 
 def _draws(column: Column) -> bool:
-    """Whether released cells are numbers of the column's own unit."""
+    """Return True if released cells are numbers in the unit of the column."""
     return column.numeric and column.release != "index" and not column.layout

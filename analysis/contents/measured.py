@@ -1,4 +1,4 @@
-"""What a release folder holds of its measurements: read and checked against the schema, and as a frame."""
+"""Reading of the measurements in a release folder, with checks against the schema."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from equistrata.synth.storage import load_all_measurements
 
 
 def read_evidence(folder: Path, card: Mapping[str, Any], strata: Strata) -> Evidence:
-    """The measurements in a folder, and how the model was made of them.
+    """Read the measurements in a folder and the settings of the model.
 
-    Raises InputError if there are none, or none that fit the schema.
+    Raises InputError if there are no measurements, or if they do not agree with the schema.
     """
     check_keeps(card)
     made = mechanism(card["config"]["synthesizer"], "mbi" if card.get("engine") == "mbi" else "numpy")
@@ -33,7 +33,7 @@ def read_evidence(folder: Path, card: Mapping[str, Any], strata: Strata) -> Evid
 
 
 def check_keeps(card: Mapping[str, Any]) -> None:
-    """Raise InputError for another project's synthesizer, which keeps no measurements. Its code is not run."""
+    """Raise InputError for a foreign synthesizer, which does not publish measurements. Its code is not run."""
     if is_foreign(name := card["config"]["synthesizer"]):
         raise InputError(
             f"a release by {card.get('mechanism', name)} publishes no measurements, so nothing says how far off its "
@@ -42,7 +42,7 @@ def check_keeps(card: Mapping[str, Any]) -> None:
 
 
 def measured(measurements: Iterable[Measurement], schema: Schema) -> pd.DataFrame:
-    """See `equistrata.analysis.release.Release.measured`."""
+    """Return the measurements as a data frame. See `equistrata.analysis.release.Release.measured`."""
     lines = [
         (" × ".join(each.columns) or "number of rows", stratum_words(dict(each.where), schema), each.sigma,
          each.values.size)
@@ -52,7 +52,7 @@ def measured(measurements: Iterable[Measurement], schema: Schema) -> pd.DataFram
 
 
 def check_measured(measured: Iterable[Measurement], schema: Schema, folder: Path) -> None:
-    """Raise InputError unless there are measurements, each of columns and codes that the schema has."""
+    """Raise InputError unless there are measurements and all of them agree with the columns and codes of the schema."""
     place = 0
     for place, each in enumerate(measured, start=1):
         if not _fits(schema, each):
@@ -66,7 +66,7 @@ def check_measured(measured: Iterable[Measurement], schema: Schema, folder: Path
 
 
 def _fits(schema: Schema, measurement: Measurement) -> bool:
-    """Whether a measurement is of columns and codes that the schema has, with noise."""
+    """Return True if a measurement has columns and codes of the schema, and noise."""
     if not measurement.involved <= set(schema.names) or not measurement.sigma > 0:
         return False
     parts = list(zip((schema[name].size for name in measurement.columns), measurement.groups, strict=True))

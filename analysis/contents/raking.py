@@ -1,4 +1,9 @@
-"""Weights of rows that meet the sums of the cells that were measured (Deming and Stephan, 1940)."""
+"""Raking of row weights to the sums of measured cells.
+
+References
+----------
+.. [1] Deming and Stephan (1940).
+"""
 
 from __future__ import annotations
 
@@ -17,15 +22,22 @@ _PASSES = 6
 
 @dataclass(frozen=True, eq=False)
 class MeasuredCells:
-    """The cells of some columns, and the rows that lie in them.
+    """The cells of some columns, and the rows in these cells.
 
-    Attributes:
-        where: the stratum that was measured by itself; none for all rows.
-        columns: one axis each.
-        groups: for each column, the group of each code, or None.
-        shape: of the table of cells.
-        rows: places of the rows in this stratum.
-        cells: the flat cell of each of these rows.
+    Attributes
+    ----------
+    where : tuple
+        The stratum that was measured separately. It is empty for all rows.
+    columns : tuple of str
+        The columns, one per axis.
+    groups : tuple
+        The group of each code for each column, or None.
+    shape : tuple of int
+        The shape of the table of cells.
+    rows : ndarray of int
+        The places of the rows in this stratum.
+    cells : ndarray of int
+        The flat index of the cell for each of these rows.
     """
 
     where: Where
@@ -36,17 +48,28 @@ class MeasuredCells:
     cells: Indices
 
     def sums(self, weights: Floats) -> Floats:
-        """The sum of weights, one for each row of the table, in each cell."""
+        """Return the sum of the weights in each cell. `weights` has one element for each row of the table."""
         return np.asarray(np.bincount(self.cells, weights[self.rows], prod(self.shape)), dtype=np.float64)
 
 
 def measured_cells(
     table: CodedTable, published: Iterable[Measurement], without: str | None = None
 ) -> list[MeasuredCells]:
-    """The cells of each measurement of columns that the table has, each set of cells once.
+    """Return the cells of each measurement with columns of the table. Each set of cells is returned once.
 
-    Args:
-        without: a column that is summed out.
+    Parameters
+    ----------
+    table : CodedTable
+        The rows.
+    published : iterable of Measurement
+        The measurements.
+    without : str, optional
+        A column that is summed out.
+
+    Returns
+    -------
+    list of MeasuredCells
+        The cells.
     """
     known, found = {*table.schema.names}, list[MeasuredCells]()
     kinds = set[tuple[Where, tuple[tuple[str, Merging], ...]]]()
@@ -69,7 +92,7 @@ def measured_cells(
 
 
 def raked(weights: Floats, parts: Sequence[MeasuredCells], targets: Sequence[Floats]) -> Floats:
-    """Weights of rows, changed by factors of cells until each cell sums to about its target, where it has rows."""
+    """Multiply weights by factors for each cell, such that the sum of each nonempty cell is close to its target."""
     weights = weights.copy()
     for _ in range(_PASSES):
         for part, target in zip(parts, targets, strict=True):

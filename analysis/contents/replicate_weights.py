@@ -1,16 +1,18 @@
-"""Replicate weights: columns with which a statistical package finds standard errors of weighted estimates by itself.
+"""Replicate weights, from which statistical packages can estimate standard errors of weighted estimates.
 
-They have the form of the American Community Survey's (successive difference replication; Fay and Train, 1995): the
-variance of an estimate t is 4/R · Σ (t_r − t)² over the R columns. A redraw multiplies the weights by factors m, and
-its column is half-way to it, w·(1 + m)/2. Two independent parts make m:
+The weights have the same form as in the American Community Survey (successive difference replication; Fay and Train,
+1995). The variance of an estimate t is 4/R · Σ (t_r − t)² over R columns. Each column is based on factors m, by which a
+new draw would multiply the weights. The column contains w·(1 + m)/2, which is halfway between the weights and the new
+draw. The factors m have two independent parts:
 
-- **privacy**: the rows are raked so that the people in each measured cell move as from the fitted model to a replicate,
-  which is measured and modelled again (`equistrata.analysis.uncertainty.replicates`). Pairs that were not measured have
-  their misfit.
-- **sampling**: factors with mean 1 and the variance of the design effect, independent between rows, as of the Bayesian
-  bootstrap (Rubin, 1981). By them a mean has Kish's variance.
+- **privacy**: The rows are raked so that the number of people in each measured cell changes in the same way as between
+  the fitted model and a replicate, which is measured and fitted again (`equistrata.analysis.uncertainty.replicates`).
+  Pairs that were not measured also vary by their misfit.
+- **sampling**: The factors are independent between rows with mean 1 and a variance that is equal to the design effect,
+  as in the Bayesian bootstrap (Rubin, 1981). With these factors, a mean has the variance of Kish.
 
-Public totals of people are met by every column. Post-processing of published numbers and rows, no cost.
+Every column meets the public control totals. All results are post-processing of published numbers and rows, so they
+cost no privacy.
 """
 
 from __future__ import annotations
@@ -32,20 +34,33 @@ from equistrata.synth.measurements import cells_where, sum_groups
 from equistrata.synth.strata.model import StratifiedModel
 from equistrata.synth.strata.poststratified import poststratified
 
-MODELS = 20  # of which each makes several columns, since a census table takes seconds to be modelled again
+MODELS = 20  # the number of models; each is used for several columns, because fitting a census table takes seconds
 
 
 def replicate_weights(
     answers: Answers, rows: pd.DataFrame, schema: Schema, count: int, design_effect: float, workers: int = 1
 ) -> pd.DataFrame:
-    """So many columns of weights of released rows, in their order.
+    """Compute replicate weights for the released rows.
 
-    Args:
-        answers: of the release; its seed makes the columns.
-        rows: as released.
-        schema: of the released rows.
-        design_effect: the variance of the factors of sampling, 1 or more.
-        workers: processes that make models side by side. They change no number.
+    Parameters
+    ----------
+    answers : Answers
+        The answers of the release. Its seed determines the replicate weights.
+    rows : DataFrame
+        The released rows.
+    schema : Schema
+        The schema of the released rows.
+    count : int
+        The number of replicate weights.
+    design_effect : float
+        The variance of the sampling factors, which is at least 1.
+    workers : int
+        The number of processes that fit models in parallel. The results do not depend on it.
+
+    Returns
+    -------
+    DataFrame
+        One column per replicate weight, with the rows in the same order as `rows`.
     """
     weight, table = str(schema.survey_weight), CodedTable.encode(rows, schema.coded())
     weights, fitted = rows[weight].to_numpy(dtype=np.float64), answers.evidence.model
@@ -56,7 +71,7 @@ def replicate_weights(
     names, numbers = weight_names(rows, weight, count), drawn_numbers(schema[weight])
     before = people_of(fitted, weight, numbers, parts)
     scale = weights.sum() / max(float(fitted.marginal((weight,)) @ numbers), 1e-12)
-    # Rows beyond the private ones are no further sample.
+    # If there are more rows than in the private table, the additional rows are not an additional sample.
     spread = design_effect * max(1.0, len(rows) / max(fitted.total, 1.0))
     rng = np.random.default_rng([answers.seed, 5])
     models = answers.replicates(min(count, MODELS), workers)
@@ -66,7 +81,7 @@ def replicate_weights(
         after = moves[place % len(moves)]
         moved = weights * group_effects(measured, table, weight, numbers, rng)
         targets = [
-            # A cell that has more people than the model has moves by as many.
+            # If a cell has more people than in the model, it changes by the same number of people as in the model.
             now * np.maximum(1 + (new - old) / np.maximum(np.maximum(old, now / scale), 1e-12), 0.0)
             for now, old, new in zip([part.sums(moved) for part in parts], before, after, strict=True)
         ]
@@ -79,8 +94,11 @@ def replicate_weights(
 
 
 def weight_names(rows: pd.DataFrame, weight: str, count: int) -> list[str]:
-    """PWGTP1, PWGTP2, …; with an underscore before the number if the weight's name ends in a digit. Raises InputError
-    where the rows have such a column."""
+    """Return the names of the replicate weights, such as PWGTP1 and PWGTP2.
+
+    If the name of the weight ends in a digit, an underscore is added before the number. Raises InputError if the rows
+    already have such a column.
+    """
     stem = f"{weight}_" if weight[-1].isdigit() else weight
     names = [f"{stem}{place}" for place in range(1, count + 1)]
     if taken := {*names} & {*rows.columns}:
@@ -91,11 +109,11 @@ def weight_names(rows: pd.DataFrame, weight: str, count: int) -> list[str]:
 def group_effects(
     measured: Sequence[MeasuredCells], table: CodedTable, weight: str, numbers: Floats, rng: np.random.Generator
 ) -> Floats:
-    """Random factors of rows, with mean 1, by how much more or less the rows of a cell may weigh than all of a group.
+    """Draw random factors for the rows, with mean 1, for the difference of weights between cells of a group.
 
-    Within the groups of the weight in which it was measured with others, it has nothing to do with these in the
-    release. The rows of each bin are off by about as many as they are, with the rows of cells and of bins known, as in
-    `equistrata.analysis.bases.weights.weight_errors`.
+    In the release, the weight is independent of other columns within the groups in which it was measured with them. The
+    number of rows in each bin has an error of about its own size, given the number of rows in cells and in bins. The
+    same error is used in `equistrata.analysis.bases.weights.weight_errors`.
     """
     found, codes = np.ones(len(table)), table.column(weight)
     for part in measured:
@@ -119,7 +137,10 @@ def group_effects(
 
 
 def people_of(model: StratifiedModel, weight: str, numbers: Floats, parts: Sequence[MeasuredCells]) -> list[Floats]:
-    """The weighted total of each cell by a model, flat; each row of a code of the weight stands for its number."""
+    """Return the weighted total of each cell in a model as a flat array.
+
+    The weight of each code is given by `numbers`.
+    """
     known, found = dict[tuple[str, ...], Floats](), []
     for part in parts:
         columns = (*part.columns, *dict(part.where))

@@ -1,4 +1,4 @@
-"""Whole tables like the released one, and what a program's results on them say together."""
+"""Replicate tables, and the combination of results that were computed from them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ from equistrata.synth.strata.model import StratifiedModel
 def replicate_rows(
     answers: Answers, model: StratifiedModel, schema: Schema, count: int, rng: np.random.Generator
 ) -> pd.DataFrame:
-    """So many rows of a replicate's model, with a misfit of pairs that were not measured: what was keeps its counts."""
+    """Draw rows from the model of a replicate, with a misfit for pairs of columns that were not measured.
+
+    The counts of measured columns do not change.
+    """
     table = model.sample(count, rng).select(schema.names)
-    if answers.misfit.unmeasured:  # many of them together would move columns that are known
+    if answers.misfit.unmeasured:  # without raking, the misfits of many pairs would change measured columns
         parts = measured_cells(table, answers.evidence.published)
         counts = [part.sums(np.ones(len(table))) for part in parts]
         weights = raked(misfit_effects(answers, model, table, rng), parts, counts)
@@ -35,7 +38,7 @@ def replicate_rows(
 
 
 def misfit_effects(answers: Answers, model: StratifiedModel, table: CodedTable, rng: np.random.Generator) -> Floats:
-    """Random factors of rows, with mean 1, by how far the model may be off pairs that were not measured."""
+    """Draw random factors for the rows, with mean 1, for the error of the model in pairs that were not measured."""
     found = np.ones(len(table))
     for pair in answers.misfit.unmeasured:
         counts = model.marginal(pair)
@@ -45,7 +48,7 @@ def misfit_effects(answers: Answers, model: StratifiedModel, table: CodedTable, 
 
 
 def _systematic(weights: Floats, rng: np.random.Generator) -> np.ndarray[Any, np.dtype[np.intp]]:
-    """As many places as weights, each about as often as its weight says."""
+    """Draw as many places as there are weights by systematic sampling, with probabilities proportional to weights."""
     sums = np.cumsum(weights)
     points = (np.arange(len(weights)) + rng.random()) * sums[-1] / max(len(weights), 1)
     return np.asarray(np.minimum(np.searchsorted(sums, points, side="right"), len(weights) - 1))
@@ -54,19 +57,30 @@ def _systematic(weights: Floats, rng: np.random.Generator) -> np.ndarray[Any, np
 def combine(
     replicates: Sequence[Any] | Floats | pd.DataFrame, released: Any = None, level: float = 0.95
 ) -> pd.DataFrame:
-    """The results of a program on replicates, as an estimate with an interval.
+    """Combine the results of a program on replicates into an estimate with an interval.
 
-    The standard error is the root mean square of the replicates' distances from the released result: their spread,
-    and what noise and shrinkage move them by on average.
+    The standard error is the root mean squared difference between the results on replicates and the released result. It
+    includes the spread of the replicates and the bias due to noise and shrinkage.
 
-    Args:
-        replicates: a number, or numbers by name, for each replicate.
-        released: the same of the released rows; the replicates' mean if it is not given.
-        level: of the interval, in (0, 1).
+    Parameters
+    ----------
+    replicates : sequence, ndarray or DataFrame
+        The result for each replicate, which can be a number, or numbers by name.
+    released : object, optional
+        The result for the released rows. The default is the mean of the replicates.
+    level : float
+        The level of the interval, in (0, 1).
 
-    Raises:
-        InputError: fewer than two replicates; what are no numbers; a number that some replicate, or the released rows,
-            lack (NaN, infinite, or no such name); results by other names than the released ones.
+    Returns
+    -------
+    DataFrame
+        One row per number with `estimate`, `lower`, `upper` and `standard_error`.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two replicates, if a result is not a finite number or is missing, or if the names of the
+        results differ between the replicates and the released rows.
     """
     confidence(level)
     try:
@@ -84,7 +98,7 @@ def combine(
             "program on all"
         )
     centre = centre.reindex(table.columns)
-    for name in table.columns:  # without those replicates the spread would be of others, and too narrow
+    for name in table.columns:  # the spread would be too small if these replicates were left out
         if lacking := int((~np.isfinite(table[name])).sum()):
             raise InputError(
                 f"result {name!r} is no finite number for {lacking} of {len(table)} replicates; leave it out, or ask "
@@ -98,7 +112,7 @@ def combine(
 
 
 def _numbers(results: Sequence[Any] | Floats | pd.DataFrame) -> pd.DataFrame:
-    """A line for each result. Raises TypeError or ValueError where these are no numbers."""
+    """Return a data frame with one row per result. Raises TypeError or ValueError if the results are not numbers."""
     if isinstance(results, pd.DataFrame):
         return results.astype(float)
     if isinstance(results, str):

@@ -1,1 +1,1 @@
-"""Linear and logistic regression from what a release measured, and from its model where it did not."""
+"""Linear and logistic regression. The coefficients are computed from measurements if this is possible."""

@@ -1,6 +1,7 @@
-"""Coefficients with intervals: linear ones by measured sums of products, others by the model with its misfit.
+"""Regression coefficients with intervals.
 
-See docs/proofs/estimates.md.
+Linear coefficients are computed from measured sums of products if possible. All other coefficients are computed from
+the model, including its misfit. See docs/proofs/estimates.md.
 """
 
 from __future__ import annotations
@@ -23,13 +24,18 @@ from equistrata.analysis.uncertainty.misfit import BELIEF, misfit_variance, stra
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
 
-NOISES = 200  # draws of noise on measured sums
-_SEEN = 2.0  # standard deviations of a group's number of rows, at least, for a linear coefficient of it
+NOISES = 200  # the number of noise draws for measured sums
+_SEEN = 2.0  # a group needs at least this many standard deviations of its number of rows for a linear coefficient
 
 
 def coefficients(grounds: Grounds, asked: Regression, level: float, sampled: float) -> pd.DataFrame:
-    """The coefficients. Linear ones follow from measured pairs, if all were; else from the model."""
-    whole = not any(np.isnan(numbers).any() for _, numbers in asked.parts)  # else rows drop out by three columns
+    """Estimate the coefficients of a regression.
+
+    Linear coefficients are computed from measured pairs of columns if all pairs were measured. Otherwise, the
+    coefficients are computed from the model.
+    """
+    # If a row is excluded due to a missing value, then its products depend on three columns.
+    whole = not any(np.isnan(numbers).any() for _, numbers in asked.parts)
     if whole and asked.kind == "ols":
         measured = _by_sums(grounds, asked, level, sampled)
         if measured is not None:
@@ -57,7 +63,7 @@ def coefficients(grounds: Grounds, asked: Regression, level: float, sampled: flo
     modelled = _from_models(grounds, asked, whole)
     value, counts = modelled.value, modelled.known[0]
     basis[~modelled.settled] = REFUSED
-    scored = modelled.shaken & (asked.kind == "logit")  # has an interval that may have no end
+    scored = modelled.shaken & (asked.kind == "logit")  # these have a score interval, which may be unbounded
     basis[_perhaps_empty(grounds, asked) & ~scored] = REFUSED
     drawn = sampled * asked.sampling(counts, value) if sampled else np.zeros(len(value))
     error = np.sqrt(modelled.variance + drawn)
@@ -80,7 +86,7 @@ def _answered(asked: Regression, numbers: Floats, basis: npt.NDArray[np.str_]) -
 
 
 def _by_sums(grounds: Grounds, asked: Regression, level: float, sampled: float) -> pd.DataFrame | None:
-    """Linear coefficients that follow from measured sums alone; None if not all was measured."""
+    """Return linear coefficients that are computed from measured sums only, or None if some sums were not measured."""
     found = _linear(grounds, asked)
     if found is None:
         return None
@@ -121,7 +127,10 @@ def _alone(grounds: Grounds, outcome: str) -> set[str]:
 
 
 def _perhaps_empty(grounds: Grounds, asked: Regression) -> npt.NDArray[np.bool_]:
-    """The terms of groups of so few rows that noise may be all of them, shape (terms,): the model alone says these."""
+    """Return a mask of the terms with groups that are so small that they may consist only of noise, shape (terms,).
+
+    The coefficients of these terms would depend on the model alone.
+    """
     found = np.zeros(len(asked.terms), dtype=bool)
     for place, term in enumerate(asked.parts[1:-1], 1):
         rows = Moments.of(grounds.evidence.strata.schema, grounds.counts.tables, asked.parts[:1], [term])
@@ -133,7 +142,7 @@ def _perhaps_empty(grounds: Grounds, asked: Regression) -> npt.NDArray[np.bool_]
 
 
 def _linear(grounds: Grounds, asked: Regression) -> tuple[Floats, Floats] | None:
-    """Coefficients by measured sums of products, and their variance: the same sums with more noise, many times."""
+    """Compute linear coefficients from measured sums of products, and their variance from draws of the noise."""
     moments = Moments.of(grounds.evidence.strata.schema, grounds.counts.tables, asked.parts[:-1], asked.parts)
     if moments is None:
         return None
@@ -144,7 +153,7 @@ def _linear(grounds: Grounds, asked: Regression) -> tuple[Floats, Floats] | None
         moved = sums + moments.sums(noise)
         smallest = min(smallest, float(np.linalg.eigvalsh(moved[:, :-1])[0]))
         drawn.append(np.linalg.lstsq(moved[:, :-1], moved[:, -1], rcond=None)[0])
-    if smallest <= 0:  # a group of so few rows that noise may be all of them
+    if smallest <= 0:  # a group is so small that it may consist only of noise
         return None
     value: Floats = np.linalg.solve(sums[:, :-1], sums[:, -1]).astype(np.float64)
     return value, np.asarray(((np.array(drawn) - value) ** 2).mean(0))
@@ -152,14 +161,22 @@ def _linear(grounds: Grounds, asked: Regression) -> tuple[Floats, Floats] | None
 
 @dataclass(frozen=True, eq=False)
 class _Modelled:
-    """Coefficients by the model, shape (terms,).
+    """Coefficients that are computed from the model, each array of shape (terms,) unless stated otherwise.
 
-    Attributes:
-        settled: which are finite.
-        shaken: which are not in some draw of the noise, so that their variance says nothing.
-        known: the table of counts, and the sums of terms times outcome.
-        draws: the same of each replicate.
-        assumed: see `_apart_tables`.
+    Attributes
+    ----------
+    value, variance : ndarray
+        The coefficients and their variances.
+    settled : ndarray of bool
+        True for coefficients that are finite.
+    shaken : ndarray of bool
+        True for coefficients that are not finite in some draw of the noise. Their variance is not meaningful.
+    known : tuple of ndarray
+        The table of counts, and the sums of terms times outcome.
+    draws : sequence of tuple
+        The same arrays for each replicate.
+    assumed : sequence of ndarray
+        Alternative tables of counts. See `_apart_tables`.
     """
 
     value: Floats
@@ -172,20 +189,20 @@ class _Modelled:
 
 
 def _from_models(grounds: Grounds, asked: Regression, whole: bool) -> _Modelled:
-    """Coefficients by the model's table, with the sums of terms times outcome that were measured."""
+    """Compute coefficients from the model's table and from the measured sums of terms times outcome."""
     rng, known_counts = np.random.default_rng(grounds.seed + 1), grounds.counts
     wide = known_counts.by_strata(asked.columns)
     inner = tuple(axis for axis, name in enumerate(wide) if name not in asked.columns)
     terms, outcome = asked.parts[:-1], asked.parts[-1:]
     products = Moments.of(grounds.evidence.strata.schema, known_counts.tables, terms, outcome) if whole else None
     counts = grounds.evidence.model.marginal(asked.columns).ravel()
-    believed = np.ones(1)  # of a measured sum, as far as its noise is less than what the model may be off by
+    believed = np.ones(1)  # the weight of a measured sum relative to the model
     if products is not None:
         prior = asked.spread(misfit_variance(counts, BELIEF * counts.sum()))
         believed = prior / np.maximum(prior + products.variance[:, 0], 1e-12)
 
     def sums(values: list[Floats], table: Floats) -> Floats:
-        """Those of a model's table, over the cells of the regression, and of measurements."""
+        """Combine the sums over the cells of a model's table with the measured sums."""
         own = asked.products(table)
         return own if products is None else np.asarray(own + believed * (products.sums(values)[:, 0] - own))
 
@@ -205,10 +222,11 @@ def _from_models(grounds: Grounds, asked: Regression, whole: bool) -> _Modelled:
 
 
 def _apart_tables(grounds: Grounds, asked: Regression, counts: Floats) -> Iterator[Floats]:
-    """The table without what the model says of each pair of explaining columns that was not measured.
+    """Yield tables in which one pair of explanatory variables that was not measured is independent.
 
-    How such columns go together follows from their relations to others if nothing else joins them. That is assumed,
-    and the misfit, no more than about a cell itself, does not undo it where the model leaves hardly a row.
+    The model derives the dependence between these variables from their relations to other variables. This is an
+    assumption. If the model has few rows in a cell, then the misfit does not include the error of this assumption,
+    because the misfit of a cell is at most about its count.
     """
     table = counts.reshape([grounds.evidence.strata.schema[name].size for name in asked.columns])
     for pair in grounds.misfit.unmeasured:

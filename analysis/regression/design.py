@@ -1,7 +1,8 @@
-"""Linear and logistic regression on the table that a model implies: expected counts instead of rows.
+"""Linear and logistic regression on a table of expected counts.
 
-A cell of the table is a row with that weight. Coefficients of main effects follow from pairs of columns (linear ones
-wholly), so a model of pairs says them.
+Each cell of the table is a row, and its count is the weight of the row. The coefficients of main effects depend on the
+marginals of pairs of columns. For linear regression, they depend on nothing else. Therefore, a model of pairs is
+sufficient.
 
 >>> from equistrata.data.schema import Column, Schema
 >>> schema = Schema.load("acs_employment").select(["SEX", "DIS", "ESR"])
@@ -59,7 +60,7 @@ class Regression:
 
     @classmethod
     def of(cls, schema: Schema, kind: str, of: Of, on: Sequence[str]) -> Regression:
-        """Raises InputError where the schema has no such outcome or column.
+        """Create a regression.
 
         Args:
             of: "ols": a column of numbers; "logit": {column: value or values} for an outcome of 1.
@@ -122,43 +123,77 @@ class Regression:
         return self.parts[-1][0][0]
 
     def products(self, counts: Floats) -> Floats:
-        """Sums of terms times outcome over the rows of a table of counts, shape (cells,)."""
+        """Compute the sums of terms times outcome over the rows of a table.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (cells,)
+            The counts of the table.
+
+        Returns
+        -------
+        ndarray of shape (terms,)
+            The sums.
+        """
         return np.asarray(self.design.T @ (self.weights(counts) * self.outcome))
 
     def spread(self, variance: Floats) -> Floats:
-        """The variance of `products` where counts have these variances, shape (cells,)."""
+        """Compute the variance of `products`.
+
+        Parameters
+        ----------
+        variance : ndarray of shape (cells,)
+            The variances of the counts.
+
+        Returns
+        -------
+        ndarray of shape (terms,)
+            The variances of the sums.
+        """
         return np.asarray((self.design**2).T @ (variance * self.kept * self.outcome**2))
 
     def weights(self, counts: Floats) -> Floats:
-        """The rows that count in each cell."""
+        """Return the number of rows in each cell that are included in the regression."""
         return np.maximum(counts, 0.0) * self.kept
 
     def coefficients(self, counts: Floats, products: Floats | None = None) -> Floats:
-        """Of a table of counts, shape (cells,); least squares, or maximum likelihood by Newton's method.
+        """Fit the regression by least squares, or by maximum likelihood with Newton's method.
 
-        A coefficient for which the likelihood has no finite maximum (all rows of a group have one outcome) is the
-        last step's; `settled` says which are not.
+        The likelihood may have no finite maximum for a coefficient, for example if all rows of a group have the same
+        outcome. In this case, the value of the last step is returned, and `settled` is False for this coefficient.
 
-        Args:
-            products: the sums of terms times outcome over the rows, where they are known better than by the table.
+        Parameters
+        ----------
+        counts : ndarray of shape (cells,)
+            The table of counts.
+        products : ndarray of shape (terms,), optional
+            The sums of terms times outcome over the rows, if more accurate values are known than those of the table.
+
+        Returns
+        -------
+        ndarray of shape (terms,)
+            The coefficients.
         """
         return self.fitted(counts, products)[0]
 
     def settled(self, counts: Floats, products: Floats | None = None) -> npt.NDArray[np.bool_]:
-        """Which of `coefficients` are those of a maximum, shape (terms,)."""
+        """Return a mask of the coefficients that have converged to a maximum, shape (terms,)."""
         return self.fitted(counts, products)[1]
 
     def fitted(self, counts: Floats, products: Floats | None = None) -> tuple[Floats, npt.NDArray[np.bool_]]:
-        """`coefficients` and `settled`."""
+        """Return `coefficients` and `settled`."""
         found, step = self._fitted(counts, products)
         return found, np.abs(step) < _SETTLED
 
     def held(self, counts: Floats, products: Floats, start: Floats, place: int) -> Floats:
-        """Logistic coefficients with one of them held at its start."""
+        """Fit a logistic regression in which one coefficient is fixed at its start value."""
         return self._fitted(counts, products, start, np.arange(len(start)) != place)[0]
 
     def apart_from_others(self, weights: Floats, place: int) -> Floats:
-        """The sum of terms, that one with the factor 1, that has no product with any other one; shape (terms,)."""
+        """Return the combination of terms that is orthogonal to all terms except one, shape (terms,).
+
+        The factor of the term at `place` is 1.
+        """
         square = self._square(weights)
         others = np.arange(len(square)) != place
         found = np.ones(len(square))
@@ -172,7 +207,7 @@ class Regression:
         start: Floats | None = None,
         free: npt.NDArray[np.bool_] | None = None,
     ) -> tuple[Floats, Floats]:
-        """Coefficients, and their last step."""
+        """Return the coefficients and the last step."""
         weights = self.weights(counts)
         if products is None:
             products = self.products(counts)
@@ -190,7 +225,20 @@ class Regression:
         return found, step
 
     def sampling(self, counts: Floats, found: Floats) -> Floats:
-        """The variance of the coefficients by which rows were sampled from a population (sandwich), shape (terms,)."""
+        """Compute the sandwich variance of the coefficients due to the sampling of rows.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (cells,)
+            The counts of the table.
+        found : ndarray of shape (terms,)
+            The coefficients.
+
+        Returns
+        -------
+        ndarray of shape (terms,)
+            The variances.
+        """
         weights, fitted = self.weights(counts), self.design @ found
         chance = scipy.special.expit(fitted)
         residual = self.outcome - (fitted if self.kind == "ols" else chance)
@@ -248,5 +296,5 @@ def _terms(column: Column) -> list[tuple[str, Term]]:
 
 
 def _as_number(column: Column) -> bool:
-    """Whether a column explains by its numbers, with one coefficient; else each of its values has one."""
+    """Return True if a column has a single coefficient for its numbers rather than one coefficient per value."""
     return column.numeric and column.release != "index" and not column.layout

@@ -1,4 +1,4 @@
-"""Tables as rows might have them, by replicates of the model: what was measured has its noise, the rest its misfit."""
+"""Random tables that are consistent with a replicate, with noise in measured sums and misfit in all other sums."""
 
 from __future__ import annotations
 
@@ -17,12 +17,27 @@ from equistrata.synth.strata.model import StratifiedModel
 def disturbed(
     known: MeasuredCounts, share: float, model: StratifiedModel, columns: Columns, rng: np.random.Generator
 ) -> Floats:
-    """A model's table over columns with `table_effects`, those of each stratum where strata were measured one by one.
+    """Draw a table over some columns from a model with `table_effects`.
 
-    Over `MeasuredCounts.by_strata` of the columns, one axis each.
+    If the strata were measured separately, each stratum is drawn separately.
 
-    Args:
-        share: s of the misfit.
+    Parameters
+    ----------
+    known : MeasuredCounts
+        The measured counts.
+    share : float
+        The size s of the misfit as a share of the rows.
+    model : StratifiedModel
+        The model of a replicate.
+    columns : tuple of str
+        The columns of the table.
+    rng : numpy.random.Generator
+        The random number generator.
+
+    Returns
+    -------
+    ndarray
+        A table with one axis for each column of `MeasuredCounts.by_strata(columns)`.
     """
     strata, wide = known.evidence.strata, known.by_strata(columns)
     table = model.marginal(wide)
@@ -40,13 +55,13 @@ def disturbed(
 
 
 def _noise(known: MeasuredCounts, columns: Columns, codes: dict[str, int] | None = None) -> Floats:
-    """The variance of the measured counts over some columns, one axis each; within a stratum if its codes are given."""
+    """Return the variance of the measured counts over some columns, within a stratum if its codes are given."""
     strata = known.evidence.strata
     wide = columns if codes is None else at_level(strata.schema, columns, strata.columns)
     found = known.table(wide)
     if found is not None:
         variance = found.variance.reshape(found.shape)
-    else:  # more cells than a covariance is worked out for: that of the best measurement that holds them all
+    else:  # too many cells for a covariance matrix, so use the most accurate measurement of all columns
         held = [m.sigma**2 for m in known.evidence.all if m.involved.issuperset(wide)]
         variance = np.full([strata.schema[name].size for name in wide], min(held, default=NOT_MEASURED))
     return variance if codes is None else np.asarray(variance[cells_where(wide, codes)])

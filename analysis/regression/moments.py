@@ -1,6 +1,7 @@
-"""Sums of products of two columns over all rows, from what was measured of each pair: linear in the noise, no model.
+"""Sums of products of two columns over all rows, computed from the measurements of each pair.
 
-A linear regression follows from them alone, and so do the sums that a logistic one matches.
+The sums are linear in the noise and do not depend on a model. A linear regression only requires these sums, and they
+are also the sufficient statistics of a logistic regression.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ Tables = Callable[[Columns], Sequence[LeastSquares]]
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Σ of products over the rows, for pairs of terms.
+    """Sums of products over the rows for pairs of terms.
 
-    Attributes:
-        shape: of the matrix of sums.
-        parts: row and column, the table, and the number of each of its cells, shape (cells,).
+    Attributes
+    ----------
+    shape : tuple of int
+        The shape of the matrix of sums.
+    parts : tuple
+        For each sum, its row and column in the matrix, its table, and the value of each cell, shape (cells,).
     """
 
     shape: tuple[int, int]
@@ -35,7 +39,10 @@ class Moments:
 
     @classmethod
     def of(cls, schema: Schema, tables: Tables, first: Sequence[Term], second: Sequence[Term]) -> Moments | None:
-        """Of each of the first terms and each of the second; None if one of them does not follow from measurements."""
+        """Compute the sums of products for all pairs of a term in `first` and a term in `second`.
+
+        Returns None if one of the sums cannot be computed from the measurements.
+        """
         parts = []
         for i, left in enumerate(first):
             for j, right in enumerate(second):
@@ -51,14 +58,14 @@ class Moments:
 
     @property
     def variance(self) -> Floats:
-        """Of the noise in each of `sums`, shape as theirs."""
+        """The variance of the noise in each of the `sums`, with the same shape."""
         found = np.zeros(self.shape)
         for i, j, table, functional in self.parts:
             found[i, j] = table.spread(functional[None, :])[0] @ functional
         return found
 
     def sums(self, values: Sequence[Floats]) -> Floats:
-        """The matrix, by the values of all measurements."""
+        """Return the matrix of sums for the given values of all measurements."""
         known: dict[int, Floats] = {}
         found = np.zeros(self.shape)
         for i, j, table, functional in self.parts:

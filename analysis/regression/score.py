@@ -1,9 +1,14 @@
-"""Intervals of logistic coefficients that hold where noise may be all of a group: by the score, not the coefficient.
+"""Score intervals of logistic coefficients, which are valid for groups that may consist only of noise.
 
-A group of few rows may have no finite coefficient in some draws of the noise, and the mean square of what it moves by
-says nothing. The sums that a logistic regression matches are linear in the noise, so the interval is of all values at
-which the score, with the other coefficients at their maximum, is within its own error of 0 (Rao, 1948), as Fieller's of
-a ratio. It may have no end on one side.
+In a small group, a coefficient can be infinite in some draws of the noise, so its variance is not meaningful. However,
+the sufficient statistics of a logistic regression are linear in the noise. The interval contains all values of the
+coefficient for which the score is not significantly different from 0, where the other coefficients are replaced by
+their maximum likelihood estimates [1]_. This is similar to Fieller's interval of a ratio. The interval may be unbounded
+on one side.
+
+References
+----------
+.. [1] Rao (1948).
 """
 
 from __future__ import annotations
@@ -17,9 +22,9 @@ import scipy
 from equistrata.analysis.regression.design import Regression
 from equistrata.arrays import Floats
 
-_FAR = 30.0  # log odds between the ends of a term's range: beyond, it is as good as infinite
-_EXACT = 1e-3  # of the interval's end, in log odds over the term's range
-MOST_WORK = 1e9  # cells times terms squared, for all of a regression's coefficients: a minute or so
+_FAR = 30.0  # log odds between the ends of a term's range; larger values are treated as infinite
+_EXACT = 1e-3  # the accuracy of the ends of the interval, in log odds over the range of the term
+MOST_WORK = 1e9  # the maximum of cells times squared terms over all coefficients, which takes about a minute
 
 
 def score_interval(
@@ -31,14 +36,29 @@ def score_interval(
     sampled: float,
     far: float,
 ) -> tuple[float, float]:
-    """The ends for one coefficient, infinite where no value on that side is refuted.
+    """Compute the interval of one coefficient.
 
-    Args:
-        known: the table of counts, shape (cells,), and the sums of terms times outcome that are matched.
-        noises: the same of each replicate.
-        assumed: tables as they might be otherwise, with the same sums.
-        sampled: the part of the variance of the rows' sampling that counts.
-        far: quantile of t.
+    Parameters
+    ----------
+    asked : Regression
+        The regression.
+    known : tuple of ndarray
+        The table of counts, shape (cells,), and the sums of terms times outcome.
+    place : int
+        The index of the coefficient.
+    noises : sequence of tuple
+        The same arrays for each replicate.
+    assumed : sequence of ndarray
+        Alternative tables of counts with the same sums.
+    sampled : float
+        The factor on the sampling variance of the rows.
+    far : float
+        The quantile of Student's t.
+
+    Returns
+    -------
+    tuple of float
+        The ends of the interval. An end is infinite if no value on this side is rejected.
     """
     weights, (counts, products) = asked.weights(known[0]), known
     own = asked.products(counts)
@@ -49,7 +69,7 @@ def score_interval(
     term, best = asked.design[:, place], asked.coefficients(*known)
 
     def refuted(at: float) -> float:
-        """Positive where a value is."""
+        """Return a positive number if a value is rejected."""
         start = best.copy()
         start[place] = at
         chance = scipy.special.expit(asked.design @ asked.held(counts, products, start, place))
@@ -60,10 +80,10 @@ def score_interval(
         score = float(along @ products - (weights * chance) @ pulled)
         return score**2 - far**2 * variance
 
-    reach = float(np.ptp(term)) or float(np.abs(term).max())  # an intercept has no range
+    reach = float(np.ptp(term)) or float(np.abs(term).max())  # the intercept has no range
     value, most = float(best[place]), _FAR / max(reach, 1e-12)
     ends = [value - most, value + most]
-    if refuted(value) >= 0:  # no noise at all
+    if refuted(value) >= 0:  # there is no noise
         return value, value
     found = [
         scipy.optimize.brentq(refuted, value, end, xtol=_EXACT * most / _FAR) if refuted(end) > 0 else inf

@@ -1,1 +1,1 @@
-"""A series of releases as a reader has it: from the folders of its months alone."""
+"""Tools for readers of a series of releases, which only use the folders of its months."""

@@ -1,8 +1,8 @@
-"""Whether a series holds, from its folders alone: what months cost, together too, and their chain.
+"""Checks of a series of releases: the price of each month, the total price, and the chain of states.
 
-Each month names the state of the series that it learned from by its digest, so the chain ends in the first month's own
-measurements. A state follows from the one before it and a month's measurements, and is computed again here. No model is
-made, so ten years of months take seconds.
+Each month contains the digest of the state that it used, so the chain leads back to the measurements of the first
+month. A state is computed from the previous state and the measurements of the month, and the check computes it again.
+No model is fitted, so a series of ten years can be checked in seconds.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ from equistrata.errors import InputError
 from equistrata.synth.series.fitting import after
 from equistrata.synth.series.state import STATE, State, alike
 
-SAME = 1e-9  # relative
+SAME = 1e-9  # relative tolerance
 
 
 def series_faults(releases: Mapping[int, Release], horizon: int) -> list[str]:
-    """See `equistrata.analysis.series.releases.SeriesOfReleases.faults`; releases by month, in order."""
+    """Check a series. See `equistrata.analysis.series.releases.SeriesOfReleases.faults`.
+
+    `releases` contains the releases by month in order.
+    """
     found: list[str] = []
     states: dict[int, State | None] = {}
     for month, release in releases.items():
@@ -43,12 +46,12 @@ def series_faults(releases: Mapping[int, Release], horizon: int) -> list[str]:
 
 
 def own_rho(release: Release) -> float:
-    """What a month cost by itself, by its card."""
+    """Return the price ρ of a month without the other months, according to its card."""
     return float(own_price(release.card)["rho"])
 
 
 def _sums(releases: Mapping[int, Release], horizon: int, month: int, release: Release) -> Iterator[str]:
-    """What is wrong with the sums on a card."""
+    """Check the total price on the card of a month."""
     series, first = release.card["series"], next(iter(releases.values())).card["series"]
     if series["at_its_end"] != first["at_its_end"]:
         yield "states another budget of the series than the first one"
@@ -70,7 +73,7 @@ def _sums(releases: Mapping[int, Release], horizon: int, month: int, release: Re
 def _chain(
     releases: Mapping[int, Release], month: int, release: Release, states: dict[int, State | None]
 ) -> Iterator[str]:
-    """What is wrong with what a month learned from; its state is added to `states`."""
+    """Check the state that a month used, and add its own state to `states`."""
     states[month] = None
     if not has_measurements(release):
         return
@@ -90,7 +93,7 @@ def _chain(
         schemas, known = (release.strata.schema, before.strata.schema), states.get(former["month"])
         same = alike(*schemas) if known is None else known.alike(*schemas)
         anew = [name for name in release.strata.schema.names if name not in same]
-        if former.get("anew", anew) != anew:  # earlier cards do not say it
+        if former.get("anew", anew) != anew:  # earlier cards do not have this entry
             yield f"does not say which columns month {former['month']} says nothing about"
         known = known and known.fitting(release.strata, before.strata.schema)
     if state.earlier or not _readable(release):
@@ -101,7 +104,7 @@ def _chain(
 
 
 def _readable(release: Release) -> bool:
-    """Whether this version reads what was measured; if not, `price_faults` says why."""
+    """Return True if this version can read the measurements. Otherwise, `price_faults` reports the reason."""
     try:
         release.evidence  # noqa: B018
     except InputError:
@@ -110,7 +113,7 @@ def _readable(release: Release) -> bool:
 
 
 def same_state(one: State | None, two: State | None) -> bool:
-    """Whether states are the same, up to what another machine's arithmetic rounds."""
+    """Return True if two states are equal up to rounding errors."""
     if one is None or two is None:
         return one is two
     if one.month != two.month or len(one.known) != len(two.known):
@@ -126,7 +129,7 @@ def same_state(one: State | None, two: State | None) -> bool:
 
 
 def _books(release: Release) -> tuple[Any, Any]:
-    """The ledger, and its data set, that a release was charged to, by its card."""
+    """Return the ledger and the data set to which a release was charged, according to its card."""
     ledger = ledger_of(release.card)
     return (None, None) if ledger is None else (ledger["ledger"], ledger["dataset"])
 

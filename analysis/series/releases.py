@@ -1,6 +1,6 @@
-"""A series of releases: its months and what they cost, the course of a statistic, revised months, and its people.
+"""A series of releases: its months and their prices, a statistic over time, and revised months.
 
-What does not hold is found in `equistrata.analysis.series.checks`.
+The checks of a series are in `equistrata.analysis.series.checks`.
 """
 
 from __future__ import annotations
@@ -22,16 +22,21 @@ from equistrata.analysis.verify import has_measurements
 from equistrata.errors import InputError
 from equistrata.synth.series.state import STATE, State
 
-COURSES = ("count", "proportion", "mean", "quantile", "median")  # statistics of which each group has one number a month
+COURSES = ("count", "proportion", "mean", "quantile", "median")  # statistics with one number per group and month
 
 
 @dataclass(frozen=True, eq=False)
 class SeriesOfReleases:
-    """The releases of one series, in order.
+    """The releases of one series in order.
 
-    Attributes:
-        name, horizon: of the series.
-        releases: by month, from 1; months may be missing.
+    Attributes
+    ----------
+    name : str
+        The name of the series.
+    horizon : int
+        The planned number of months.
+    releases : mapping of int to Release
+        The releases by month, starting with 1. Months may be missing.
     """
 
     name: str
@@ -40,9 +45,23 @@ class SeriesOfReleases:
 
     @classmethod
     def open(cls, folders: Sequence[str | Path]) -> SeriesOfReleases:
-        """Check every folder's manifest and read its card.
+        """Open the folders of a series.
 
-        Raises InputError for no folder, one that is no release of a series, several series, or a month twice.
+        Parameters
+        ----------
+        folders : sequence of str or Path
+            The release folders, one per month.
+
+        Returns
+        -------
+        SeriesOfReleases
+            The series.
+
+        Raises
+        ------
+        InputError
+            If there are no folders, if a folder is not a release of a series, if the folders belong to several series,
+            or if a month occurs twice.
         """
         found: dict[int, Release] = {}
         names, horizons = set[str](), set[int]()
@@ -65,11 +84,14 @@ class SeriesOfReleases:
 
     @property
     def missing(self) -> list[int]:
-        """Months before the last one that are not there."""
+        """The missing months, not including months after the last release."""
         return [month for month in range(1, max(self.releases)) if month not in self.releases]
 
     def table(self) -> pd.DataFrame:
-        """A line for each month: `month`, `folder`, `rho`, and of the series so far `rho_so_far`, `epsilon_so_far`."""
+        """Return a data frame with one row per month.
+
+        The columns are `month`, `folder`, `rho`, and the total price so far, `rho_so_far` and `epsilon_so_far`.
+        """
         lines = [
             (month, str(release.folder), own_rho(release), _said(release)["rho"], _said(release)["epsilon"])
             for month, release in self.releases.items()
@@ -87,21 +109,35 @@ class SeriesOfReleases:
         progress: Callable[[int, int], None] = lambda done, of: None,
         weighted: bool | None = None,
     ) -> pd.DataFrame:
-        """A statistic month by month, as each month's own measurements tell it.
+        """Estimate a statistic for each month from the measurements of this month.
 
-        Args:
-            statistic: one of COURSES; it and the others as for `equistrata.analysis.release.Release.estimate`.
-            progress: gets how many months of how many are done.
-            weighted: False counts rows of the files in each month, not people.
+        Parameters
+        ----------
+        statistic : str
+            One of `COURSES`.
+        of, by, where, level, q
+            See `equistrata.analysis.release.Release.estimate`.
+        progress : callable
+            A function that is called with the number of completed months and the number of all months.
+        weighted : bool, optional
+            If False, rows of the files are counted in each month, not people.
 
-        Returns:
-            A line for each month and group: `month`, then as `Release.estimate`. No line for a month that is missing,
-            nor for one where the release lacks a column or a value of the question, if another month has them.
+        Returns
+        -------
+        DataFrame
+            One row for each month and group, with `month` and the columns of `Release.estimate`. Missing months are
+            left out. If a release does not have a column or a value of the question, its month is left out as well,
+            unless all of the months lack it.
 
-        Raises InputError as `Release.estimate`, with the month, for a statistic that has no course, and where some
-        months would count people and others rows.
+        Raises
+        ------
+        InputError
+            If `Release.estimate` raises it, if the statistic is not in `COURSES`, or if some months count people and
+            others count rows.
 
-        Cost: none.
+        Notes
+        -----
+        This is post-processing, so it costs no privacy.
         """
         if statistic not in COURSES:
             raise InputError(f"{statistic!r} has no course; choose among {', '.join(COURSES)}")
@@ -131,9 +167,9 @@ class SeriesOfReleases:
 
     @property
     def chain(self) -> list[int]:
-        """The latest month and those that it learned from, one from the other, in order.
+        """The latest month and all months that it depends on, in order.
 
-        Raises InputError if one of them is not here.
+        Raises InputError if one of these months is missing.
         """
         found = [max(self.releases)]
         while (former := self.releases[found[0]].card["series"]["former"]) is not None:
@@ -145,18 +181,26 @@ class SeriesOfReleases:
         return found
 
     def revised(self) -> pd.DataFrame:
-        """What the months of the `chain` together say of each of them: see `equistrata.synth.series.smoothing`.
+        """Estimate each month from all months of the `chain`. See `equistrata.synth.series.smoothing`.
 
-        Returns:
-            A line for each month and each cell of each marginal that it or a former month measured: `month`; `columns`,
-            those of the marginal; each column of the schema, with the released value (a bin by its words; of merged
-            codes all, joined by " or "), empty where the marginal lacks it; `then` and `then_error`, the count as that
-            month's state has it, and its standard error; `revised` and `revised_error`. Where rows were held out,
-            counts and errors are those of all rows, as answers' are.
+        Returns
+        -------
+        DataFrame
+            One row for each month and for each cell of the marginals. A marginal is included if it was measured in this
+            month or in an earlier month. `columns` contains the columns of the marginal. There is one column for each
+            column of the schema with the released value. It contains the words of a bin, or all merged codes joined by
+            " or ", and it is empty if the marginal does not include the column. `then` and `then_error` are the count
+            in the state of this month and its standard error. `revised` and `revised_error` are the revised count and
+            its standard error. As in estimates, counts and errors include the rows that were held out.
 
-        Raises InputError if the series does not hold (`faults`), or a month of the chain is not here.
+        Raises
+        ------
+        InputError
+            If the series fails a check (see `faults`), or if a month of the chain is missing.
 
-        Cost: none.
+        Notes
+        -----
+        This is post-processing, so it costs no privacy.
         """
         chain = self.chain
         if found := self.faults():
@@ -165,12 +209,12 @@ class SeriesOfReleases:
 
     @property
     def not_followed(self) -> list[int]:
-        """Months with a state that an earlier version made: whether it follows from measurements is not checked."""
+        """The months with a state from an earlier version, which cannot be checked against the measurements."""
         kept = {month: release for month, release in self.releases.items() if has_measurements(release)}
         return [month for month, release in kept.items() if State.load(release.folder / STATE).earlier]
 
     def faults(self) -> list[str]:
-        """A sentence for each thing that does not hold; none for an honest series."""
+        """Return one sentence per problem of the series. An honest series has none."""
         return series_faults(self.releases, self.horizon)
 
 

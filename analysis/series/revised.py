@@ -1,4 +1,4 @@
-"""What all months of a series together say of each of them, as a reader has it. Post-processing, no cost."""
+"""Revised counts of each month, which are estimated from all months of a series. They cost no privacy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from equistrata.synth.series.state import State, of_strata
 
 
 def revised_months(releases: Mapping[int, Release], chain: Sequence[int]) -> pd.DataFrame:
-    """See `equistrata.analysis.series.releases.SeriesOfReleases.revised`; `chain` names the months, in order."""
+    """Return revised counts. See `equistrata.analysis.series.releases.SeriesOfReleases.revised`.
+
+    `chain` contains the months in order.
+    """
     first: State | None = None
     months, before = list[Month](), releases[chain[0]]
     for number in chain:
@@ -47,7 +50,7 @@ def revised_months(releases: Mapping[int, Release], chain: Sequence[int]) -> pd.
 
 
 def _cells(evidence: Evidence, month: int, then: Former, now: Former) -> pd.DataFrame:
-    """The lines of one marginal: see `revised_months`. Counts are of all rows, those held out among them."""
+    """Return the rows of one marginal for `revised_months`. The counts include the rows that were held out."""
     schema, held_out = evidence.strata.schema, evidence.held_out
     places = np.indices(then.values.shape).reshape(then.values.ndim, then.values.size)
     values: dict[str, Any] = {name: named(schema[name])[code] for name, code in then.where}
@@ -62,7 +65,7 @@ def _cells(evidence: Evidence, month: int, then: Former, now: Former) -> pd.Data
         values[name] = [called[code] for code in place]
     columns = ", ".join(name for name in schema.names if name in values)
     found = dict[str, Floats]()
-    alike = 1 if schema.weighed else schema.unit.at_most  # rows of a unit are held out together
+    alike = 1 if schema.weighed else schema.unit.at_most  # the rows of a unit are held out together
     for name, each in (("then", then), ("revised", now)):
         counts = each.values.ravel()
         variance = each.sigmas.ravel() ** 2 + held_out * alike * np.maximum(counts, 0.0)

@@ -1,1 +1,1 @@
-"""What a release says of its own errors: measurements, their least squares, the model's misfit, replicates."""
+"""This package estimates the errors of a release from its measurements, the misfit of the model, and replicates."""

@@ -1,8 +1,9 @@
-"""Counts over columns where strata were measured one by one: least squares of each stratum, one after the other.
+"""Least squares estimates of counts for each stratum, for strata that were measured separately.
 
-A table by strata holds all that was measured, and may have more cells than a covariance is worked out for. Strata share
-no noise but that of the marginals over all rows, so a stratum by itself is solved by its own measurements, and by its
-part of those that tell all strata apart, as their sizes. What else is known over all rows has no part in it.
+A table by strata uses all measurements, but it may have too many cells for a covariance matrix. The noise of different
+strata is independent, except for the noise of marginals over all rows. Therefore, each stratum is estimated from its
+own measurements. Measurements that distinguish all strata, such as the sizes of the strata, are used as well. Other
+measurements over all rows are not used.
 """
 
 from __future__ import annotations
@@ -20,14 +21,28 @@ from equistrata.data.strata import Strata
 from equistrata.synth.measurements import Columns, Measurement, Prediction, cells_where, given, tells_apart
 from equistrata.synth.models.coarsening import Coarsening
 
-MOST_NUMBERS = 25_000_000  # of all strata's covariances together: 200 MB
+MOST_NUMBERS = 25_000_000  # the maximum total size of the covariance matrices, which is 200 MB
 
 Cells = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A stratum: its codes, its cells of all, the places of its measurements, how these are read, and them solved."""
+    """One stratum of a table.
+
+    Attributes
+    ----------
+    codes : dict
+        The codes of the stratum.
+    cells : ndarray of int
+        The cells of the table that belong to the stratum.
+    places : tuple of int
+        The indices of the measurements of the stratum.
+    coarse : Coarsening or None
+        The groups of codes in which the measurements are read.
+    known : LeastSquares or None
+        The least squares estimate of the stratum.
+    """
 
     codes: dict[str, int]
     cells: Cells
@@ -36,18 +51,26 @@ class Part:
     known: LeastSquares | None
 
     def of(self, measurement: Measurement) -> Measurement:
-        """What a measurement says of the stratum, over the other columns."""
+        """Return the part of a measurement that refers to the stratum, over the other columns."""
         own = _of(measurement, self.codes)
         return own if self.coarse is None else self.coarse.coarse(own)
 
 
 @dataclass(frozen=True, eq=False)
 class StratumCounts:
-    """As `LeastSquares`, a block for each stratum.
+    """Least squares estimates with one block per stratum. The interface is the same as in `LeastSquares`.
 
-    Attributes:
-        columns: one axis each, those that define strata among them.
-        shape: of the table: the number of codes of each; or of groups of cells, stratum by stratum, how many there are.
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns, one per axis, including the columns that define strata.
+    shape : tuple of int
+        The number of codes of each column. If the cells are in groups, it is the total number of groups over all
+        strata.
+    measurements : sequence of Measurement
+        The measurements of the release.
+    parts : tuple of Part
+        The strata.
     """
 
     columns: Columns
@@ -57,7 +80,7 @@ class StratumCounts:
 
     @classmethod
     def of(cls, strata: Strata, measurements: Sequence[Measurement], columns: Columns) -> StratumCounts | None:
-        """None if the table is too large, or no stratum of it was measured."""
+        """Solve each stratum, or return None if the table is too large or if no stratum was measured."""
         schema, inner = strata.schema, tuple(name for name in columns if name not in strata.columns)
         shape = tuple(schema[name].size for name in columns)
         cells = prod(schema[name].size for name in inner)
@@ -98,7 +121,7 @@ class StratumCounts:
 
 
 def own_places(measurements: Sequence[Measurement], codes: Mapping[str, int]) -> tuple[int, ...]:
-    """The places of what is of a stratum: of it by itself, or of all of them, each apart."""
+    """Return the indices of measurements of one stratum, or of measurements that distinguish all strata."""
     return tuple(place for place, each in enumerate(measurements) if _says(each, codes))
 
 

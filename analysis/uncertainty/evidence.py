@@ -1,9 +1,9 @@
-"""What a release measured, and the model that follows from it: all that estimates and replicates are made of.
+"""The measurements of a release and the model that is fitted to them.
 
-Public group weights are no part of it: they say how many rows were drawn of each stratum, not what the table has, and
-may be of another year, or unequal by intent.
-
-Post-processing of published numbers: nothing here costs privacy, for releases of any age.
+All estimates and replicates are computed from these. Public weights of groups are not included. They only determine the
+number of rows that were drawn for each stratum, and do not describe the private table. They may come from another year,
+or be unequal by design. All results are post-processing of published numbers, so they cost no privacy. This applies to
+releases of any age.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from equistrata.synth.strata.shrinkage import predict_from_others
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Noisy measurements and how a model was made of them.
+    """Noisy measurements and the settings of the model.
 
     Attributes:
         strata: of the release, over the schema of what was modelled (`Schema.modelled`).
@@ -51,25 +51,40 @@ class Evidence:
 
     @classmethod
     def of(cls, strata: Strata, measured: StrataMeasurements, mechanism: Mechanism, **more: Any) -> Evidence:
-        """Of a release with these strata; its measurements may hold UNIT_ROWS besides."""
+        """Create the evidence of a release with these strata. The measurements may include UNIT_ROWS."""
         return cls(Strata.over(strata.schema.modelled, strata.columns), measured, mechanism, **more)
 
     @cached_property
     def all(self) -> tuple[Measurement, ...]:
-        """Measured counts of rows: `published`, or where units count as one those by UNIT_ROWS, added up."""
+        """The measured counts of rows.
+
+        They are equal to `published` unless units count as one. In this case, the measurements with UNIT_ROWS are
+        converted to counts of rows.
+        """
         if not self.strata.schema.weighed:
             return self.published
         return tuple(self._of_rows(each) for each in self.published if UNIT_ROWS in each.columns)
 
     @property
     def names(self) -> Columns:
-        """The released columns."""
+        """The names of the released columns."""
         weight = self.strata.schema.expanded_by
         apart = {UNIT_ROWS} if weight is None else {UNIT_ROWS, weight.name}
         return tuple(name for name in self.strata.schema.names if name not in apart)
 
     def rows_of(self, values: Sequence[Floats]) -> list[Floats]:
-        """The values of `all`, by values of `published`."""
+        """Convert values of `published` to values of `all`.
+
+        Parameters
+        ----------
+        values : sequence of ndarray
+            One array for each measurement in `published`.
+
+        Returns
+        -------
+        list of ndarray
+            One array for each measurement in `all`.
+        """
         if not self.strata.schema.weighed:
             return [*values]
         changed = (replace(each, values=new) for each, new in zip(self.published, values, strict=True))
@@ -77,11 +92,11 @@ class Evidence:
 
     @property
     def unit_sizes(self) -> Floats:
-        """Rows of a unit, by code of UNIT_ROWS."""
+        """The number of rows of a unit for each code of UNIT_ROWS."""
         return np.array(self.strata.schema[UNIT_ROWS].values, dtype=np.float64)
 
     def _of_rows(self, measurement: Measurement) -> Measurement:
-        """A measurement of units by how many rows they have, as one of rows."""
+        """Convert a measurement of units by their number of rows to a measurement of rows."""
         axis, sizes = measurement.columns.index(UNIT_ROWS), self.unit_sizes
         columns, groups = list(measurement.columns), list(measurement.groups)
         del columns[axis], groups[axis]
@@ -93,7 +108,7 @@ class Evidence:
 
     @cached_property
     def published(self) -> tuple[Measurement, ...]:
-        """Every measurement, that of a stratum by itself with `where`."""
+        """All measurements. The measurements of a single stratum have its codes in `where`."""
         return tuple(
             replace(each, where=(*self.strata.codes_of(key).items(), *each.where)) if key else each
             for key, measurements in self.measured.items()
@@ -107,7 +122,7 @@ class Evidence:
 
     @cached_property
     def shares(self) -> Mapping[Key, float]:
-        """Of each stratum, as `model` has them; where these were measured one by one, no model is made for it."""
+        """The share of each stratum in `model`. No model is fitted if the strata were measured separately."""
         if set(self.measured) == {()} or self.strata.schema.weighed:
             return self.model.weights.shares
         return noisy_weights(self.strata, self.measured).shares
@@ -118,11 +133,22 @@ class Evidence:
         return self.of_rows(self.fitted)
 
     def of_rows(self, fitted: StratifiedModel) -> StratifiedModel:
-        """The model of rows that follows from one of what was measured."""
+        """Convert a model of the measurements to a model of rows."""
         return rows_of_units(fitted)
 
     def refitted(self, changed: Sequence[Measurement]) -> StratifiedModel:
-        """As `fitted`, of other measurements in place of `published`, in their order."""
+        """Fit the model to other measurements.
+
+        Parameters
+        ----------
+        changed : sequence of Measurement
+            The measurements in the order of `published`.
+
+        Returns
+        -------
+        StratifiedModel
+            The model, which is fitted by the same steps as `fitted`.
+        """
         found, start = {}, 0
         for key, measurements in self.measured.items():
             part = changed[start : start + len(measurements)]
@@ -131,7 +157,18 @@ class Evidence:
         return self._model(found)
 
     def without(self, dropped: Sequence[bool]) -> StratifiedModel:
-        """As `fitted`, of `published` but those that are dropped, one truth value for each."""
+        """Fit the model without some of the measurements.
+
+        Parameters
+        ----------
+        dropped : sequence of bool
+            One element for each measurement in `published`. The measurement is left out if it is True.
+
+        Returns
+        -------
+        StratifiedModel
+            The model, which is fitted by the same steps as `fitted`.
+        """
         places, found = iter(dropped), {}
         for key, measurements in self.measured.items():
             found[key] = [each for each in measurements if not next(places)]

@@ -1,8 +1,9 @@
-"""Columns within the groups of the strata: shares by the model, what was measured of them, and how groups differ.
+"""Distribution of columns within the groups of the strata, and the variance between groups.
 
-A share p of a group of n rows has variance p(1 − p)(1/n + τ²) about that of all rows, as in a model of Fay and Herriot
-(1979): its rows are a sample, and groups differ by more than that. τ² is found by maximum likelihood for each column
-from its measured counts, with a log-normal prior about that of all columns together. Post-processing, no cost.
+In a group with n rows, a share p has the variance p(1 − p)(1/n + τ²) around the share of all rows, similar to the model
+of Fay and Herriot (1979). The first term is due to sampling, and the second term is due to differences between groups.
+For each column, τ² is estimated from the measured counts with a log-normal prior around the common value of all
+columns. All results are post-processing, so they cost no privacy.
 """
 
 from __future__ import annotations
@@ -21,22 +22,28 @@ from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.models.columns.alone import tree_of
 from equistrata.synth.strata.model import StratifiedModel
 
-UNKNOWN = 0.015  # τ² where nothing was measured within groups: about that of a census table's columns
+UNKNOWN = 0.015  # τ² if nothing was measured within groups, which is typical of the columns of a census table
 _GRID = np.concatenate([[1e-6], np.geomspace(1e-4, 1.0, 33)])
-_PRIOR = 1.0  # standard deviation of log τ² over columns
-_SIZES = 200  # points of the integral over a group's possible sizes
+_PRIOR = 1.0  # the standard deviation of log τ² between columns
+_SIZES = 200  # the number of grid points for the integral over the size of a group
 
 
 @dataclass(frozen=True, eq=False)
 class GroupShares:
-    """A column within the groups of the strata, k of them, in their order.
+    """The distribution of a column within the k groups of the strata.
 
-    Attributes:
-        column: with m codes, or groups of them (`measured_groups`).
-        shares: by the model, shape (k, m).
-        counts: as measured, shape (k, m); NaN where it was not.
-        noise: variance of `counts`, shape (k, m); NOT_MEASURED where it was not.
-        fine: shares of codes by the model, where the m are groups of them, shape (k, codes).
+    Attributes
+    ----------
+    column : str
+        The name of the column, which has m codes or groups of codes (see `measured_groups`).
+    shares : ndarray of shape (k, m)
+        The shares according to the model.
+    counts : ndarray of shape (k, m)
+        The measured counts, or NaN if they were not measured.
+    noise : ndarray of shape (k, m)
+        The variance of `counts`, or NOT_MEASURED if they were not measured.
+    fine : ndarray of shape (k, codes), optional
+        The shares of the codes according to the model, if the m categories are groups of codes.
     """
 
     column: str
@@ -47,29 +54,34 @@ class GroupShares:
 
 
 def measured_groups(evidence: Evidence, name: str) -> Merging:
-    """The group of each code of a column with fine bins: as it was measured within the groups, if it was, else with
-    other columns, else the widest that it was measured in by itself. None for other columns, and where groups were
-    measured one by one.
+    """Return the group of each code for a column with fine bins.
 
-    Of a thousand bins, each of a few rows, no share in a group is known.
+    The groups in which the column was measured within the strata are preferred, then the groups in which it was
+    measured with other columns, then the widest groups in which it was measured alone. Groups are needed because the
+    shares of many small bins are not known within a stratum. Returns None for other columns, and if the strata were
+    measured separately.
     """
     if not evidence.strata.schema[name].fine or any(measurement.where for measurement in evidence.published):
         return None
     wider = [m for m in evidence.published if name in m.columns and len(m.columns) > 1]
     within = [m for m in wider if within_strata(m, evidence.strata.columns)]
-    if not wider:  # all codes in one group would be off by nothing
+    if not wider:  # a single group with all codes would have no error
         return tree_of(evidence.strata.schema[name])[-1]
     return Coarsening.of(evidence.strata.schema, within or wider).groups.get(name)
 
 
 def within_strata(measurement: Measurement, strata: tuple[str, ...]) -> bool:
-    """Whether a measurement is of other columns within the strata, or of one of them; of PUMAs, one by state is not."""
+    """Return True if a measurement contains all columns of the strata and at least one other column.
+
+    If a single stratum was measured, its columns are included. A measurement by state does not count if the strata are
+    PUMAs.
+    """
     rest = [name for name in strata if name not in dict(measurement.where)]
     return set(strata) < measurement.involved and tells_apart(measurement, rest)
 
 
 def group_shares(evidence: Evidence, model: StratifiedModel, name: str, counted: bool = True) -> GroupShares:
-    """A column's shares by a model, and what was measured of them unless `counted` is off."""
+    """Return the shares of a column in a model, and its measured counts unless `counted` is False."""
     schema, strata = evidence.strata.schema, evidence.strata
     published: Sequence[Measurement] = evidence.all
     columns = at_level(schema, (name,), strata.columns)
@@ -99,16 +111,16 @@ def group_shares(evidence: Evidence, model: StratifiedModel, name: str, counted:
 
 
 def _shares(counts: Floats) -> Floats:
-    """Of groups, a row each; of one without rows, anything."""
+    """Convert counts to shares, with one row per group. A group without rows has equal shares."""
     rows = counts.sum(1, keepdims=True)
     return np.asarray(np.where(rows > 1e-9, counts / np.maximum(rows, 1e-9), 1 / counts.shape[1]))
 
 
 def least_shares(evidence: Evidence, name: str) -> Floats:
-    """What is expected of the share of each code, or group of codes (`measured_groups`), in all rows if it is 0 as
-    measured: the mean of its noise, cut off at 0; 0 where nothing was measured of all rows together. Shape (m,).
+    """Return the expected share of each code, or group of codes, if its measured share is 0. Shape (m,).
 
-    No cell of a model is below zero, so a share that noise hides is 0 there, and not known to be.
+    A model has no negative cells, so a small share can be 0 in the model because of noise. Its expected value is the
+    mean of the noise, cut off at 0. It is 0 if nothing was measured over all rows.
     """
     schema, published = evidence.strata.schema, [m for m in evidence.all if name in m.columns]
     groups = measured_groups(evidence, name)
@@ -124,13 +136,16 @@ def least_shares(evidence: Evidence, name: str) -> Floats:
 
 
 def group_sizes(evidence: Evidence) -> Floats:
-    """The model's rows of each group, shape (k,)."""
+    """Return the number of rows of each group in the model, shape (k,)."""
     model = evidence.model
     return np.array([model.weights.shares[key] * model.total for key in evidence.strata.keys])
 
 
 def size_deviations(evidence: Evidence) -> Floats | None:
-    """The standard deviation of the noise in each group's measured size, shape (k,); None where none was measured."""
+    """Return the standard deviation of the noise in each group's size, shape (k,).
+
+    Returns None if no sizes were measured.
+    """
     strata = evidence.strata
     known = LeastSquares.of(strata.schema, evidence.all, strata.columns) if strata.columns else None
     if known is None:
@@ -140,7 +155,10 @@ def size_deviations(evidence: Evidence) -> Floats | None:
 
 
 def counted_sizes(evidence: Evidence, least: float = 1.0) -> tuple[Floats, Floats]:
-    """The chance that each group has at least so many rows, and the expected 1/n if it does; both shape (k,)."""
+    """Return the probability that each group has at least `least` rows, and the expected value of 1/n in this case.
+
+    Both arrays have shape (k,).
+    """
     sizes, sigmas = group_sizes(evidence), size_deviations(evidence)
     if sigmas is None:
         return np.where(sizes >= least, 1.0, 0.0), np.asarray(1 / np.maximum(sizes, max(least, 1.0)))
@@ -154,16 +172,19 @@ def counted_sizes(evidence: Evidence, least: float = 1.0) -> tuple[Floats, Float
 
 
 def _likely_sizes(size: float, sigma: float) -> tuple[Floats, Floats]:
-    """The rows that a group of this noisy size may have, 1 or more, and their chances by a prior of 1/n; shape (k,)."""
+    """Return possible numbers of rows of a group, which are at least 1, and their probabilities with a prior of 1/n."""
     likeliest, sigma = max(size, 1.0), max(sigma, 0.3)
-    # points even in log n: their density is the prior
+    # the points are equally spaced in log n, so their density is equal to the prior
     grid = np.geomspace(max(likeliest - 6 * sigma, 1.0), likeliest + 6 * sigma, _SIZES)
     likely = np.exp(((likeliest - size) ** 2 - (grid - size) ** 2) / (2 * sigma**2))
     return grid, np.asarray(likely / likely.sum())
 
 
 def between_groups(evidence: Evidence, columns: Sequence[GroupShares], inverse: Floats) -> Mapping[str, float]:
-    """Column → τ², how far its shares differ between groups beyond their sampling; UNKNOWN where nothing says."""
+    """Estimate τ², the variance of a column's shares between groups in excess of sampling, for each column.
+
+    The value is UNKNOWN if nothing was measured within groups.
+    """
     sizes, unlikely = group_sizes(evidence), dict[str, Floats]()
     for found in columns if len(sizes) > 1 else ():
         seen = found.noise < NOT_MEASURED / 2

@@ -1,9 +1,9 @@
-"""The misfit of a model as measured pairs of columns show it.
+"""Estimation of the model's misfit from measured pairs of columns.
 
-Pairs are measured in the order of how far off they are. So the later half of the sets that were measured is left out,
-and a model of the earlier ones predicts it. What this is off by beyond the noise of the measurement is the misfit
-there (`equistrata.analysis.uncertainty.misfit`); its size is found by maximum likelihood, and pairs that were not
-measured have the same. Post-processing, no cost.
+Pairs are measured in the order of their error. Therefore, the last half of the measured sets is left out, and a model
+of the other sets predicts it. The misfit is the error of this prediction in excess of the noise of the measurement (see
+`equistrata.analysis.uncertainty.misfit`). Its size is estimated by maximum likelihood, and the same size is assumed for
+pairs that were not measured. All results are post-processing, so they cost no privacy.
 """
 
 from __future__ import annotations
@@ -28,25 +28,29 @@ from equistrata.analysis.uncertainty.replicates import expected
 from equistrata.arrays import Floats
 from equistrata.synth.measurements import Columns, Measurement, summed
 
-_LEAST, _MOST, _STEPS = 1e-5, 0.3, 60  # of the rows: where the misfit is looked for
-FEWEST = 3  # sets of columns, of which the misfit is learned
-UNKNOWN = 0.15  # of the rows where fewer were measured: pairs of a census table that are strongest decide
+_LEAST, _MOST, _STEPS = 1e-5, 0.3, 60  # the grid for the misfit as a share of the rows
+FEWEST = 3  # the minimum number of sets of columns for estimating the misfit
+UNKNOWN = 0.15  # the share if fewer sets were measured, chosen for the strongest pairs of a census table
 
 
 @dataclass(frozen=True, eq=False)
 class ModelMisfit:
-    """How far a release's model may be off columns that were not measured together.
+    """The error of a release's model for columns that were not measured together.
 
-    Attributes:
-        evidence: what was measured.
+    Attributes
+    ----------
+    evidence : Evidence
+        The measurements of a release.
     """
 
     evidence: Evidence
 
     @cached_property
     def share(self) -> float:
-        """s of a pair that was not measured: how far a cell may be off beyond noise (standard deviation), as a share of
-        the rows of the table. Of three columns measured together, by their pairs. UNKNOWN where too few were measured.
+        """The standard deviation s of a cell's misfit, as a share of the rows of the table.
+
+        It applies to pairs that were not measured, and does not include noise. If three columns were measured together,
+        then each pair of these columns is used. The value is UNKNOWN if too few sets were measured.
         """
         sets = measured_sets(self.evidence)
         predicted = list(_predicted(self.evidence, sets[len(sets) // 2 :])) if len(sets) >= FEWEST else []
@@ -54,21 +58,28 @@ class ModelMisfit:
 
     @cached_property
     def unmeasured(self) -> list[Columns]:
-        """See `unmeasured_pairs`."""
+        """The pairs of columns that were not measured. See `unmeasured_pairs`."""
         return unmeasured_pairs(self.evidence)
 
     def never_measured(self, pair: Columns, merged: Merged = ()) -> bool:
-        """Whether two columns are one of `unmeasured`, or were not measured together in these groups of codes."""
+        """Return True if two columns are in `unmeasured`, or were not measured in the given groups of codes."""
         if not merged:
             return pair in self.unmeasured
         return not strata_with(self.evidence, pair, merged)
 
 
 def likely_share(predicted: Sequence[tuple[Measurement, Floats]]) -> float:
-    """The most likely s.
+    """Return the maximum likelihood estimate of the misfit s.
 
-    Args:
-        predicted: pairs as they were measured, and counts by a model without them, of the same shape.
+    Parameters
+    ----------
+    predicted : sequence of tuple
+        The measurement of each pair, and the counts of a model that was fitted without it. Both have the same shape.
+
+    Returns
+    -------
+    float
+        The misfit as a share of the rows.
     """
     tables = [table for _, table in predicted]
     gaps = np.concatenate([(part.values - table).ravel() for part, table in predicted])
@@ -84,7 +95,10 @@ def likely_share(predicted: Sequence[tuple[Measurement, Floats]]) -> float:
 
 
 def _predicted(evidence: Evidence, dropped: Sequence[Columns]) -> Iterator[tuple[Measurement, Floats]]:
-    """Each pair of columns that these sets alone hold, as it was measured, and by a model without the sets."""
+    """Yield the measurement of each pair and the counts of a model that is fitted without it.
+
+    The pairs are those that are only contained in the `dropped` sets.
+    """
     without = [any(set(columns) <= set(m.columns) for columns in dropped) for m in evidence.published]
     kept = [each for each, drop in zip(evidence.published, without, strict=True) if not drop]
     model = evidence.without(without)

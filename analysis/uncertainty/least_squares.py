@@ -1,10 +1,13 @@
-"""Counts over some columns by generalised least squares of all that was measured of them: no model, no assumption.
+"""Generalised least squares estimates of counts over some columns from all measurements of these columns.
 
-Every measurement that has some of the columns is a noisy linear function of the counts, with Gaussian noise of a known
-σ, so the best linear unbiased estimate and its covariance are exact whatever the rows are. Which measurements were
-made was chosen by noise of its own; given the choice, the noise of what was then measured is as stated.
+Each measurement is a noisy linear function of the counts, with Gaussian noise of known standard deviation. Therefore,
+the best linear unbiased estimate and its covariance are exact for any table, and no model is needed. The measurements
+are chosen with separate noise, so given the choice, the noise of the measurements has the stated distribution.
 
-Source: Aitken (1936); for noisy marginals Hay, Rastogi, Miklau and Suciu (2010), arXiv:0904.0942.
+References
+----------
+.. [1] Aitken (1936).
+.. [2] Hay, Rastogi, Miklau and Suciu (2010), arXiv:0904.0942, for noisy marginals.
 """
 
 from __future__ import annotations
@@ -22,23 +25,29 @@ from equistrata.arrays import Floats, Indices
 from equistrata.data.schema import Schema
 from equistrata.synth.measurements import Columns, Measurement, Prediction
 
-MOST_CELLS = 1_200  # of a table with a covariance between all cells
-NOT_MEASURED = 1e12  # variance
-_EXACT = 1e-3  # the standard deviation, in rows, of a public number (σ = 0)
-_RANK = 1e-9  # of the largest eigenvalue: what is less is not measured
-_SEEN = 1e-6  # of a functional that may lie in directions that were not measured
+MOST_CELLS = 1_200  # the maximum size of a table for a full covariance matrix
+NOT_MEASURED = 1e12  # the variance of a cell that was not measured
+_EXACT = 1e-3  # the standard deviation in rows that is used for a public number (σ = 0)
+_RANK = 1e-9  # directions with smaller relative eigenvalues were not measured
+_SEEN = 1e-6  # the tolerance for the part of a functional that was not measured
 
 
 @dataclass(frozen=True, eq=False)
 class LeastSquares:
-    """Counts over columns as a linear function of measurements.
+    """Counts over some columns as a linear function of the measurements.
 
-    Attributes:
-        columns: one axis each.
-        shape: the number of codes of each.
-        parts: what each measurement says of them.
-        covariance: of the counts, row-major, shape (cells, cells); zero in directions that were not measured.
-        missing: an orthonormal basis of the directions that were not measured, shape (cells, k).
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns, one per axis.
+    shape : tuple of int
+        The number of codes of each column.
+    parts : tuple
+        The contribution of each measurement.
+    covariance : ndarray of shape (cells, cells)
+        The covariance of the counts in row-major order. It is zero in directions that were not measured.
+    missing : ndarray of shape (cells, k)
+        An orthonormal basis of the directions that were not measured.
     """
 
     columns: Columns
@@ -49,9 +58,23 @@ class LeastSquares:
 
     @classmethod
     def of(cls, schema: Schema, measurements: Sequence[Measurement], columns: Columns) -> LeastSquares | None:
-        """None if the table has more than MOST_CELLS cells, or nothing of it was measured.
+        """Compute the covariance of the counts over some columns.
 
-        Measurements of a stratum by itself (`where`) need its columns among `columns`.
+        A measurement of a single stratum (`where`) is only used if `columns` include the columns of the strata.
+
+        Parameters
+        ----------
+        schema : Schema
+            The schema of the measurements.
+        measurements : sequence of Measurement
+            The measurements.
+        columns : tuple of str
+            The columns of the counts.
+
+        Returns
+        -------
+        LeastSquares or None
+            None if the table has more than MOST_CELLS cells, or if nothing was measured.
         """
         shape = tuple(schema[name].size for name in columns)
         cells = prod(shape)
@@ -67,11 +90,11 @@ class LeastSquares:
                 part.sums[:, None] == part.sums, part.weights[part.sums], 0.0
             )
             parts.append(part)
-            if len(part.inside) == len(part.weights) == cells:  # of every cell
+            if len(part.inside) == len(part.weights) == cells:  # the measurement contains every cell
                 least = max(least, float(part.weights.min()))
         if not parts:
             return None
-        if least > _RANK * precision.sum(1).max():  # the least eigenvalue against a bound of the largest
+        if least > _RANK * precision.sum(1).max():  # compare a lower bound of the eigenvalues with an upper bound
             covariance = scipy.linalg.cho_solve(scipy.linalg.cho_factor(precision), np.eye(cells))
             return cls(columns, shape, tuple(parts), np.asarray((covariance + covariance.T) / 2), np.zeros((cells, 0)))
         scale, basis = np.linalg.eigh(precision)
@@ -80,7 +103,7 @@ class LeastSquares:
         return cls(columns, shape, tuple(parts), covariance, basis[:, ~kept])
 
     def counts(self, values: Sequence[Floats]) -> Floats:
-        """The counts, shape (cells,), by the values of all measurements, in their order."""
+        """Return the counts, shape (cells,), for the given values of all measurements in order."""
         weighted = np.zeros(len(self.covariance))
         for part in self.parts:
             found = values[part.place].sum(axis=part.rest).ravel() * part.weights
@@ -89,30 +112,36 @@ class LeastSquares:
 
     @cached_property
     def variance(self) -> Floats:
-        """Of each count, shape (cells,); NOT_MEASURED where it was not."""
+        """The variance of each count, shape (cells,). It is NOT_MEASURED if a cell was not measured."""
         lost = np.linalg.norm(self.missing, axis=1) > _SEEN
         return np.asarray(np.where(lost, NOT_MEASURED, np.diag(self.covariance)))
 
     def spread(self, functionals: Floats) -> Floats:
-        """Functionals of the counts, shape (n, cells), times the covariance."""
+        """Multiply functionals of the counts, shape (n, cells), by the covariance."""
         return np.asarray(functionals @ self.covariance)
 
     def has(self, functionals: Floats) -> npt.NDArray[np.bool_]:
-        """Which functionals of the counts, shape (n, cells), follow from what was measured; shape (n,)."""
+        """Return a mask, shape (n,), of the functionals, shape (n, cells), that the measurements determine."""
         lost = np.linalg.norm(functionals @ self.missing, axis=1)
         return np.asarray(lost <= _SEEN * np.maximum(np.linalg.norm(functionals, axis=1), 1e-12))
 
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """A measurement as sums of cells of a table.
+    """A measurement as sums over the cells of a table.
 
-    Attributes:
-        place: the measurement's.
-        rest: its axes that it is summed over.
-        inside: the cells that it counts.
-        sums: for each of them the sum that it is part of.
-        weights: of each sum, 1 / variance.
+    Attributes
+    ----------
+    place : int
+        The index of the measurement.
+    rest : tuple of int
+        The axes of the measurement that are summed out.
+    inside : ndarray of int
+        The cells that are counted.
+    sums : ndarray of int
+        The index of the sum for each of these cells.
+    weights : ndarray
+        The inverse variance of each sum.
     """
 
     place: int
@@ -125,14 +154,14 @@ class _Part:
     def of(
         cls, schema: Schema, place: int, measurement: Measurement, codes: Mapping[str, Indices], cells: int
     ) -> _Part:
-        """`codes`: column of the table → its code in each of the `cells`."""
+        """Create the part of a measurement. `codes` contains the code of each column in each of the `cells`."""
         rest = tuple(axis for axis, name in enumerate(measurement.columns) if name not in codes)
         kept = [axis for axis in range(len(measurement.columns)) if axis not in rest]
         shared = tuple(measurement.columns[axis] for axis in kept)
         inside = np.ones(cells, dtype=bool)
         for name, code in measurement.where:
             inside &= codes[name] == code
-        cell = np.zeros(int(inside.sum()), dtype=np.intp)  # by the shared columns' own codes
+        cell = np.zeros(int(inside.sum()), dtype=np.intp)  # the index of the cell by the codes of the shared columns
         for name in shared:
             cell = cell * schema[name].size + codes[name][inside]
         blank = np.zeros([measurement.values.shape[axis] for axis in kept])

@@ -1,12 +1,13 @@
-"""How far a model may be off pairs of columns that were not measured: the law of a cell, and what margins leave of it.
+"""Misfit of a model for pairs of columns that were not measured together.
 
-A cell's misfit has about the same size whatever the cell holds, but no cell is off by more than about itself
-(docs/experiments/estimates.md): its variance is q + 1/(1/(q² + 1) + 1/s²), q being the expected count. s is learned of
-pairs that were measured (`equistrata.analysis.uncertainty.learned`). Margins are known, so that is the variance of
-cells before their sums are: see `with_margins`. Post-processing, no cost.
+The misfit of a cell has about the same size for all cells, but it is at most about the expected count q of the cell
+(docs/experiments/estimates.md). Its variance is q + 1/(1/(q² + 1) + 1/s²). The size s is estimated from pairs that were
+measured (`equistrata.analysis.uncertainty.learned`). This is the variance of cells before conditioning on the margins,
+which are known (see `with_margins`). All results are post-processing, so they cost no privacy.
 
-Such an effect says nothing of three columns together: no measurement of pairs can. A table of three columns or more
-that were not measured together is refused, not guessed (`equistrata.analysis.answers`).
+The misfit of pairs does not describe interactions of three columns, because measurements of pairs contain no
+information about these. Therefore, `equistrata.analysis.answers` refuses questions about three or more columns that
+were not measured together.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.stats.proportional_fitting import with_sums
 from equistrata.synth.measurements import Columns
 
-MOST_ROWS = 0.5  # of the rows: a pair that was measured for no more of them counts as not measured
-BELIEF = 0.08  # of the rows: what a measured pair is weighed against
-MOST_EFFECT = 2.0  # squared: of a cell of few rows, in whole tables
-SUPPORT = 0.01  # of the expected counts: no cell of a sample is empty
+MOST_ROWS = 0.5  # a pair counts as not measured if it was measured for at most this share of the rows
+BELIEF = 0.08  # the prior misfit of a measured pair, as a share of the rows
+MOST_EFFECT = 2.0  # the maximum squared relative misfit of a cell with few rows, in whole tables
+SUPPORT = 0.01  # the share of the expected counts that is added, so that no cell of a sample is empty
 _RAKINGS = 15
 _LEAST_FREE = 1e-3
-_RANK = 1e-12  # of the largest eigenvalue: sums over rows and over columns have the same sum
+_RANK = 1e-12  # relative tolerance; the system is singular, because row sums and column sums have the same total
 
 
 def measured_sets(evidence: Evidence) -> list[Columns]:
-    """The sets of columns that were measured together, in the order of it.
+    """Return the sets of columns that were measured together, in the order of measurement.
 
-    Those that define strata are left out, and the survey weight, which is measured with every column, however little it
-    has to do with it.
+    The columns that define strata are left out. The survey weight is left out as well, because it is always measured
+    with every column.
     """
     apart = {*evidence.strata.columns, UNIT_ROWS, evidence.strata.schema.survey_weight}
     inner = [tuple(name for name in m.columns if name not in apart) for m in evidence.published]
@@ -45,14 +46,20 @@ def measured_sets(evidence: Evidence) -> list[Columns]:
 
 
 def unmeasured_pairs(evidence: Evidence) -> list[Columns]:
-    """The pairs of columns that were measured together neither over all rows nor in strata of half of them."""
+    """Return the pairs of columns that were not measured together.
+
+    A pair counts as measured if it was measured over all rows, or in strata with more than half of the rows.
+    """
     shares = evidence.shares
     pairs = combinations(evidence.names, 2)
     return [pair for pair in pairs if sum(shares[key] for key in strata_with(evidence, pair)) <= MOST_ROWS]
 
 
 def strata_with(evidence: Evidence, columns: Columns, merged: Merged = ()) -> list[Key]:
-    """The strata in which columns were measured together, some in groups of codes: by themselves, or all of them."""
+    """Return the strata in which columns were measured together, optionally in groups of codes.
+
+    These are all strata if the columns were measured over all rows.
+    """
     strata = evidence.strata
     found = [dict(m.where) for m in evidence.published if holds(m, columns, strata.schema, merged)]
     if not all(found):  # over all rows
@@ -61,17 +68,31 @@ def strata_with(evidence: Evidence, columns: Columns, merged: Merged = ()) -> li
 
 
 def misfit_variance(counts: Floats, size: Floats | float) -> Floats:
-    """The variance of what a cell that was not measured is off by: of its expected count, and s in rows; any shape.
+    """Return the variance of the misfit for cells that were not measured.
 
-    Even where the model is right, rows are a sample of it: q.
+    It is at least the count q of the cell, because the rows are a sample even if the model is correct.
+
+    Parameters
+    ----------
+    counts : ndarray
+        The expected counts, of any shape.
+    size : float or ndarray
+        The size s of the misfit in rows.
+
+    Returns
+    -------
+    ndarray
+        The variances, with the shape of `counts`.
     """
     kept = np.maximum(counts, 0.0)
     return np.asarray(kept + 1 / (1 / (kept**2 + 1) + 1 / np.maximum(size, 1e-9) ** 2))
 
 
 def freedom(table: Floats) -> Floats:
-    """The part of a cell's variance that is left where the sums over each axis are known: all (1 − its share) of them,
-    multiplied, for variances that are products."""
+    """Return the share of each cell's variance that remains if the sums over each axis are known.
+
+    It is the product of (1 − share) over the axes, which is exact for variances that are products.
+    """
     left = np.ones(table.shape)
     for axis in range(table.ndim):
         sums = table.sum(tuple(other for other in range(table.ndim) if other != axis), keepdims=True)
@@ -80,24 +101,32 @@ def freedom(table: Floats) -> Floats:
 
 
 def with_margins(functionals: Floats, variance: Floats) -> Floats:
-    """Sums of cells, each off by itself, where both margins are known.
+    """Compute sums of cells with independent errors, given both margins.
 
-    Their covariance is the product of the result and its transpose: what the best fit of row and column effects leaves
-    of each functional.
+    The product of the result and its transpose is the covariance of the sums. It is the part of each functional that
+    remains after the best fit of row and column effects.
 
-    Args:
-        functionals: shape (n, a·b).
-        variance: of each cell without the margins, shape (a, b).
+    Parameters
+    ----------
+    functionals : ndarray of shape (n, a * b)
+        The sums as functionals of the cells.
+    variance : ndarray of shape (a, b)
+        The variance of each cell before conditioning on the margins.
 
-    Returns: shape (n, a·b).
+    Returns
+    -------
+    ndarray of shape (n, a * b)
+        Independent components of the errors.
 
+    Examples
+    --------
     >>> left = with_margins(np.array([[1.0, 0, 0, 0], [0.0, 1, 0, 0], [1.0, 1, 0, 0]]), np.full((2, 2), 4.0))
     >>> ((left @ left.T).round(6) + 0.0).tolist()
     [[1.0, -1.0, 0.0], [-1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
     """
     a, b = variance.shape
     values = functionals.reshape(len(functionals), a, b)
-    # Normal equations of the effects: a matrix of all cells by all effects would be far larger than both.
+    # Use the normal equations of the effects, because the matrix of all cells by all effects would be too large.
     crossed = np.block([[np.diag(variance.sum(1)), variance], [variance.T, np.diag(variance.sum(0))]])
     scale = 1 / np.sqrt(np.maximum(np.diag(crossed), 1e-300))
     spread = values * variance
@@ -109,11 +138,21 @@ def with_margins(functionals: Floats, variance: Floats) -> Floats:
 
 
 def pair_effects(counts: Floats, variance: Floats, rng: np.random.Generator) -> Floats:
-    """Random factors of the cells of two columns, with mean 1, that keep both margins.
+    """Draw random factors for the cells of two columns, with mean 1, that preserve both margins.
 
-    Args:
-        counts: expected, shape (a, b).
-        variance: of what they are off by, before the margins are known.
+    Parameters
+    ----------
+    counts : ndarray of shape (a, b)
+        The expected counts.
+    variance : ndarray of shape (a, b)
+        The variance of the misfit before conditioning on the margins.
+    rng : numpy.random.Generator
+        The random number generator.
+
+    Returns
+    -------
+    ndarray of shape (a, b)
+        The factors.
     """
     table = np.maximum(counts, 1e-9)
     off = np.minimum(variance / table**2, MOST_EFFECT)
@@ -131,19 +170,35 @@ def table_effects(
     rng: np.random.Generator,
     common: int | None = None,
 ) -> Floats:
-    """A table that rows might have where a model expects these counts: a sample, with the sums that were measured.
+    """Draw a table of counts that rows may have, given the expected counts of a model and the measured sums.
 
-    A sum with noise of variance v is known as far as that goes: with a prior variance b (`misfit_variance` at BELIEF)
-    it is off by (1 − k)·√b besides what the noise does, k = b/(b + v).
+    The noise of a measured sum has variance v, and its prior misfit has variance b (`misfit_variance` at BELIEF). The
+    sum therefore has an error of (1 − k)·√b in addition to the effect of the noise, where k = b/(b + v).
 
-    Args:
-        counts: expected, one axis for each of `columns`.
-        sets: the columns of each measurement.
-        share: s: a pair that no set holds gets `pair_effects` besides.
-        noise: of sums over all but some columns, their variance, one axis for each of these.
-        common: the seed of `pair_effects` that are the same in all strata.
+    Parameters
+    ----------
+    counts : ndarray
+        The expected counts, with one axis for each of `columns`.
+    columns : tuple of str
+        The columns of the table.
+    sets : sequence of frozenset of str
+        The columns of each measurement.
+    share : float
+        The misfit s. Each pair that is not in any set also gets `pair_effects`.
+    noise : callable
+        A function that returns the variance of the sums over some columns, with one axis for each of these columns.
+    rng : numpy.random.Generator
+        The random number generator.
+    common : int, optional
+        The seed for the `pair_effects` that are the same in all strata.
+
+    Returns
+    -------
+    ndarray
+        The table, with the shape of `counts`.
     """
-    held = dict.fromkeys(frozenset(columns) & columns_of for columns_of in sets)  # in an order that no hash changes
+    # The order does not depend on hash values.
+    held = dict.fromkeys(frozenset(columns) & columns_of for columns_of in sets)
     most = [each for each in held if len(each) > 1 and not any(each < other for other in held)]
     kept = [tuple(axis for axis, name in enumerate(columns) if name in each) for each in most]
     kept += [(axis,) for axis in range(len(columns)) if not any(axis in axes for axes in kept)]
@@ -166,5 +221,5 @@ def table_effects(
 
 
 def _over(table: Floats, axes: Sequence[int]) -> Floats:
-    """Its sums over all other axes, which have length 1."""
+    """Return the sums of a table over all other axes, which are kept with length 1."""
     return np.asarray(table.sum(tuple(axis for axis in range(table.ndim) if axis not in axes), keepdims=True))

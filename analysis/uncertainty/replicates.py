@@ -1,11 +1,12 @@
-"""Replicates: models of tables that the release's own model could have given, measured and modelled again.
+"""Replicates of a release: models that are fitted to new noisy measurements of the release's own model.
 
-The parametric bootstrap (Efron, 1979; for synthesis with known noise, as the US Census Bureau's replicate files, 2023):
-the fitted model stands for the rows, its exact marginals get fresh noise of the published σ, and the same steps as in
-the release make a model of them, from nothing: one that began at the fitted model would stop too near it. How far these
-are from the fitted model says how far that may be from the rows, as far as noise, shrinkage and rounding go. What a
-model leaves out is not in them: `equistrata.analysis.uncertainty.misfit`.
-Post-processing, no cost.
+This is a parametric bootstrap (Efron, 1979), which the US Census Bureau also used for replicate files of data with
+known noise (2023). The fitted model takes the place of the rows. Its exact marginals get new noise with the published
+standard deviation, and a new model is fitted by the same steps as in the release. The fit does not start from the
+fitted model, because it would stop too close to it. The distance between replicates and the fitted model estimates the
+distance between the fitted model and the rows, as far as it is due to noise, shrinkage and rounding. It does not
+include the misfit of the model (see `equistrata.analysis.uncertainty.misfit`). All results are post-processing, so they
+cost no privacy.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from equistrata.synth.measurements import Measurement, cells_where
 from equistrata.synth.strata.fitting import process_pool
 from equistrata.synth.strata.model import StratifiedModel
 
-Replicate = tuple[StratifiedModel, list[Floats]]  # a model of rows, and the noisy values of `Evidence.all`
-_WORTH_A_POOL = 10.0  # seconds of work that is left: processes take some to start
-_AHEAD = 8  # replicates of each process that wait, at most, until they are used
+Replicate = tuple[StratifiedModel, list[Floats]]  # a model of rows and the noisy values of `Evidence.all`
+_WORTH_A_POOL = 10.0  # the minimum remaining work in seconds for which starting processes is worthwhile
+_AHEAD = 8  # the maximum number of replicates per process that are computed ahead
 
 
 def expected(model: StratifiedModel, measurement: Measurement) -> Floats:
-    """What a measurement would be without noise if the rows were the model's."""
+    """Return the value of a measurement without noise if the rows had the distribution of the model."""
     codes = dict(measurement.where)
     columns = [*measurement.columns, *codes]
     counts = model.marginal(columns)[cells_where(columns, codes)]
@@ -40,20 +41,33 @@ def expected(model: StratifiedModel, measurement: Measurement) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Replicating:
-    """Models of rows, each of fresh noise on `evidence.fitted`. A replicate depends on the seed and its place alone.
+    """A generator of replicates of `evidence.fitted`. A replicate only depends on the seed and its index.
 
-    Attributes:
-        seed: public.
+    Attributes
+    ----------
+    evidence : Evidence
+        The measurements of a release.
+    seed : int
+        The seed of the noise, which can be public.
     """
 
     evidence: Evidence
     seed: int = 0
 
     def models(self, places: Sequence[int], workers: int = 1) -> Iterator[Replicate]:
-        """The replicates at these places, in their order.
+        """Generate the replicates with the given indices in order.
 
-        Args:
-            workers: processes that make them side by side, where that takes longer than to start these.
+        Parameters
+        ----------
+        places : sequence of int
+            The indices of the replicates.
+        workers : int
+            The number of processes that compute replicates in parallel. They are only used if this saves time.
+
+        Yields
+        ------
+        tuple
+            A model of rows and the noisy values of `Evidence.all`.
         """
         if not places:
             return
@@ -70,7 +84,7 @@ class Replicating:
             return
         with process_pool(min(workers, left)) as pool:
             waiting = deque(pool.submit(_again, *job) for job in islice(jobs, _AHEAD * workers))
-            yield first  # they work while it is used
+            yield first  # the processes continue while the caller uses it
             while waiting:
                 made = waiting.popleft().result()
                 waiting.extend(pool.submit(_again, *job) for job in islice(jobs, 1))
@@ -82,7 +96,7 @@ class Replicating:
 
     @cached_property
     def _exact(self) -> list[Floats]:
-        """What was measured, as the model has it."""
+        """The exact values of the measurements in the model."""
         return [expected(self.evidence.fitted, each) for each in self.evidence.published]
 
     def _noisy(self, place: int) -> list[Measurement]:
@@ -94,5 +108,5 @@ class Replicating:
 
 
 def _again(evidence: Evidence, noisy: Sequence[Measurement]) -> Replicate:
-    """The model of these measurements, and the noisy values of `Evidence.all`."""
+    """Fit a model to new measurements, and return it with the noisy values of `Evidence.all`."""
     return evidence.of_rows(evidence.refitted(noisy)), evidence.rows_of([each.values for each in noisy])

@@ -1,4 +1,4 @@
-"""The measured sizes of groups, with the variance of their noise, also of more groups than a covariance is made for."""
+"""Measured sizes of groups with the variance of their noise, for any number of groups."""
 
 from __future__ import annotations
 
@@ -10,13 +10,26 @@ from equistrata.arrays import Floats
 from equistrata.data.strata import Strata
 from equistrata.synth.measurements import Measurement, Prediction
 
-_EXACT = 1e-6  # the variance of a public number (σ = 0)
+_EXACT = 1e-6  # the variance that is used for a public number (σ = 0)
 
 
 def measured_sizes(evidence: Evidence, groups: Strata) -> tuple[Floats, Floats]:
-    """The measured rows of each group, and their variances, NOT_MEASURED where there are none; shape (k,).
+    """Return the measured number of rows of each group and its variance.
 
-    By all that was measured; of more than MOST_CELLS groups, by what has each of them by itself.
+    If there are at most MOST_CELLS groups, all measurements are combined by least squares. Otherwise, only the
+    measurements that contain the count of each group are combined.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        The measurements of a release.
+    groups : Strata
+        The k groups.
+
+    Returns
+    -------
+    tuple of ndarray, each of shape (k,)
+        The sizes and their variances. The variance is NOT_MEASURED if the size of a group was not measured.
     """
     known = LeastSquares.of(groups.schema, evidence.all, groups.columns)
     if known is not None:
@@ -38,7 +51,7 @@ def measured_sizes(evidence: Evidence, groups: Strata) -> tuple[Floats, Floats]:
 
 
 def _summed(measurement: Measurement, table: Floats, axes: list[str]) -> Floats:
-    """A table of a measurement's shape over these of its columns alone, in this order."""
+    """Sum a table with the shape of a measurement over all other columns, and return it in the order of `axes`."""
     others = tuple(axis for axis, name in enumerate(measurement.columns) if name not in axes)
     left = [name for name in measurement.columns if name in axes]
     return np.transpose(table.sum(axis=others), [left.index(name) for name in axes])

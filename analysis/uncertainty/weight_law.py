@@ -1,7 +1,7 @@
-"""How many rows have each survey weight, as measured of the weight alone, and as fresh noise would have it.
+"""Distribution of the survey weight, as measured and with new noise.
 
-The parametric bootstrap of one column, smoothed as in the release; `equistrata.analysis.uncertainty.replicates` is of
-all of them. Post-processing, no cost.
+This is a parametric bootstrap of a single column, with the same smoothing as in the release. The bootstrap of all
+columns is in `equistrata.analysis.uncertainty.replicates`. All results are post-processing, so they cost no privacy.
 """
 
 from __future__ import annotations
@@ -20,25 +20,28 @@ from equistrata.synth.models.columns.merging import projected_shares
 
 
 def weight_column(evidence: Evidence) -> Column:
-    """The survey weight, which the release has."""
+    """Return the column of the survey weight. The release must have one."""
     return evidence.strata.schema[str(evidence.strata.schema.survey_weight)]
 
 
 def measured_weight(evidence: Evidence) -> list[Measurement]:
-    """What was measured of the weight alone, over all rows; nothing if no measurement has all of its codes."""
+    """Return the measurements of the weight alone over all rows.
+
+    The list is empty if no measurement contains all codes of the weight.
+    """
     column = weight_column(evidence)
     found = [m for m in evidence.all if m.columns == (column.name,) and not m.where]
     return found if any(m.groups == (None,) for m in found) else []
 
 
 def law_of(evidence: Evidence, measured: Sequence[Measurement]) -> Floats:
-    """Rows of each code, shape (codes,), none below 0."""
+    """Return the nonnegative number of rows for each code of the weight, shape (codes,)."""
     counts = Alone.of(weight_column(evidence), measured).smooth
     return np.asarray(max(total_estimate(measured)[0], 0.0) * projected_shares(counts))
 
 
 def redrawn_laws(evidence: Evidence, count: int, seed: int) -> Iterator[Floats]:
-    """As `law_of`, with fresh noise on what that has."""
+    """Generate the result of `law_of` with new noise in its measurements."""
     measured, rng = measured_weight(evidence), np.random.default_rng([seed, 4])
     exact = law_of(evidence, measured)
     for _ in range(count):

@@ -1,1 +1,4 @@
-"""The field: our synthesizers beside other projects' on the same rows, at several ε (`make bench`)."""
+"""Comparison with the synthesizers of other projects.
+
+All synthesizers are fitted to the same rows for several values of ε. The command is `make bench`.
+"""

@@ -1,14 +1,14 @@
-"""The field: our synthesizers beside other projects', on the same rows, at several ε.
+"""Compare our synthesizers with the synthesizers of other projects on the same rows, for several values of ε.
 
     make bench                                            # the embedded sample, about an hour on two cores
     make bench ARGS=--quick                               # 5,000 rows, 6 columns, ε = 1
     python -m benchmarks.field --root-dir ACS --state VT --year 2024 --systems mst,aim,opendp-aim
 
-Every peer runs in an environment of its own under .venv-peers, which is made at the first run; one that cannot be made,
-or fails, is left out with a sentence. All get the same 80 % of the rows in a repetition, the same columns and codes,
-the same ε and δ for one added or removed row. Each fit is a line of a CSV file as soon as it is known, and lines that
-are there are not measured again. Slow peers take part only if they are named. Our noise is seeded and scores are exact:
-for measuring only.
+Each peer runs in a separate environment under .venv-peers, which is created in the first run. A peer is left out with a
+message if its environment cannot be created or if it fails. In each repetition, all systems get the same 80 % of the
+rows, the same columns and codes, and the same ε and δ for adding or removing one row. Each fit is written to a CSV file
+as soon as it is finished, and it is not measured again in a later run. Slow peers are only included if they are named.
+Our noise is seeded and the scores are exact, so the results are not private.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ SIMULATED = (
 def places(
     systems: Sequence[System], rows: str, at: Sequence[float], repetitions: int
 ) -> Iterator[tuple[System, Place]]:
-    """All fits in their order: repetition by repetition, ε by ε."""
+    """Yield all fits in order of repetition and ε."""
     for seed, epsilon, system in product(range(repetitions), at, systems):
         yield system, Place(rows, system.name, epsilon, seed)
 
 
 @dataclass
 class Field:
-    """The run of a plan: what was measured, and who is left out."""
+    """A run of the benchmark, with its results and the systems that are left out."""
 
     table: CodedTable
     file: LineFile[Place, Line]
@@ -65,7 +65,7 @@ class Field:
     out: set[tuple[str, float | None]] = field(default_factory=set)
 
     def run(self, plan: Sequence[tuple[System, Place]]) -> None:
-        """Measure every place that the file lacks; say who is left out, and why."""
+        """Measure all fits that are missing in the file, and report the systems that are left out with the reason."""
         self.lines = {place: line for place, line in self.file.read().items() if place in {p for _, p in plan}}
         for number, (system, place) in enumerate(plan, start=1):
             if place not in self.lines and not self.out & {(system.name, None), (system.name, place.epsilon)}:
@@ -85,7 +85,7 @@ class Field:
 
 
 def say(console: Console, text: str) -> None:
-    """A sentence on a line of its own."""
+    """Print a sentence on a separate line."""
     console.print(text, soft_wrap=True, highlight=False, markup=False)
 
 
@@ -94,7 +94,7 @@ def _at(place: Place) -> str:
 
 
 def pythons_of(systems: Sequence[System], console: Console, install: bool) -> dict[str, Path]:
-    """The interpreter of each peer that has one; a sentence about each that has not."""
+    """Return the interpreter of each peer, and print a message for each peer that does not have one."""
     found, refused = dict[str, Path](), dict[str, str]()
     for system in systems:
         if isinstance(system, Ours):
@@ -112,7 +112,7 @@ def pythons_of(systems: Sequence[System], console: Console, install: bool) -> di
 
 
 def table_of(arguments: Any) -> tuple[CodedTable, str]:
-    """The rows that the options name, coded, and how lines and titles call them."""
+    """Return the coded rows that are given by the options, and their name in lines and titles."""
     source, columns = source_of(arguments), QUICK_COLUMNS if arguments.quick else COLUMNS
     table = CodedTable.encode(source.read(columns), Schema.load("acs_employment").select(columns))
     most = min(arguments.rows or (QUICK_ROWS if arguments.quick else len(table)), len(table))
@@ -122,7 +122,7 @@ def table_of(arguments: Any) -> tuple[CodedTable, str]:
 
 
 def options() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the parser of the command."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.field", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -139,7 +139,7 @@ def options() -> argparse.ArgumentParser:
 
 
 def systems_of(arguments: Any) -> list[System]:
-    """The systems that the options name. Raises InputError with a name that none has."""
+    """Return the systems that are given by the options. Raises InputError if a name is unknown."""
     if not arguments.systems:
         return [system for system in SYSTEMS if not system.slow]
     try:
@@ -149,7 +149,7 @@ def systems_of(arguments: Any) -> list[System]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure the field, print its tables, write every fit."""
+    """Measure all systems, print the tables, and write the result of every fit."""
     arguments: Any = options().parse_args(argv)
     console, at = Console(), (1.0,) if arguments.quick else EPSILONS
     try:

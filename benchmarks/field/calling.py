@@ -1,4 +1,4 @@
-"""Our side of the protocol of `child.py`: hand rows over, wait, read what came back."""
+"""Our side of the protocol in `child.py`, which writes the rows, waits, and reads the result."""
 
 from __future__ import annotations
 
@@ -20,16 +20,26 @@ from equistrata.data.table import CodedTable, code_dtype
 
 
 class PeerFailed(RuntimeError):
-    """A peer failed or gave no rows of the schema. The message is the reason."""
+    """An error of a peer, or a result that does not agree with the schema. The message is the reason."""
 
 
 class TooSlow(PeerFailed):
-    """It took longer than its limit."""
+    """A peer exceeded its time limit."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """What a peer made: rows, seconds of fitting and drawing (of clock, of processors), and by which versions."""
+    """The result of a peer.
+
+    Attributes
+    ----------
+    rows : CodedTable
+        The synthetic rows.
+    seconds, cpu_seconds : float
+        The elapsed time and the processor time for fitting and drawing.
+    software : str
+        The packages of the peer and their versions.
+    """
 
     rows: CodedTable
     seconds: float
@@ -38,13 +48,30 @@ class Made:
 
 
 def call(python: Path, peer: Path, rows: CodedTable, settings: Mapping[str, Any], limit: float) -> Made:
-    """Run a peer file on these rows by its own interpreter.
+    """Run a peer file on rows with the interpreter of the peer.
 
-    Args:
-        settings: `synthesizer`, `epsilon`, `delta`, `rho`, `seed` and `draw`; the columns are added.
-        limit: seconds, after which it is ended with all that it started.
+    Parameters
+    ----------
+    python : Path
+        The interpreter.
+    peer : Path
+        The peer file.
+    rows : CodedTable
+        The training rows.
+    settings : mapping
+        The values of `synthesizer`, `epsilon`, `delta`, `rho`, `seed` and `draw`. The columns are added.
+    limit : float
+        The time limit in seconds. After this, the peer and all of its processes are stopped.
 
-    Raises PeerFailed, of which TooSlow.
+    Returns
+    -------
+    Made
+        The result.
+
+    Raises
+    ------
+    PeerFailed
+        If the peer fails. The subclass TooSlow is raised if it exceeds the limit.
     """
     schema = rows.schema
     columns = {"names": list(schema.names), "sizes": [int(size) for size in schema.sizes]}
@@ -76,7 +103,7 @@ def _wait(command: list[str], folder: Path, limit: float) -> None:
     except subprocess.TimeoutExpired:
         raise TooSlow(f"it took longer than {limit:.0f} s") from None
     finally:
-        with suppress(ProcessLookupError):  # it and its workers, a group of their own
+        with suppress(ProcessLookupError):  # the peer and its workers are a separate process group
             os.killpg(child.pid, signal.SIGKILL)
         child.stdin.close()
         child.wait()

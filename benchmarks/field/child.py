@@ -1,12 +1,14 @@
 """The peer's side of the protocol: `python -I child.py PEER_FILE FOLDER`, or `--check PEER_FILE`.
 
-This file is a program for another interpreter, which has no equistrata: it imports the standard library and NumPy. A
-peer file has `load()`, which imports the packages and returns their names and versions, and `FITS`, a synthesizer's
-name → a function of rows (codes, shape (n, d)) and settings that returns rows of codes.
+This file is run by another interpreter that does not have equistrata, so it only imports the standard library and
+NumPy. A peer file has a function `load()`, which imports the packages and returns their names and versions, and a
+dictionary `FITS`. The keys of `FITS` are the names of synthesizers. The values are functions of the rows, as codes of
+shape (n, d), and the settings, which return rows of codes.
 
-From the folder it reads `rows.npy` and `settings.json`: `synthesizer`, `names` and `sizes` of the columns, `epsilon`,
-`delta` and the `rho` (zCDP) that they buy, `seed`, and `draw`, the rows to draw. It writes `synthetic.npy` and
-`report.json`, or `error.json`. Rows are public here, so an error's own text is passed on.
+The program reads `rows.npy` and `settings.json` from the folder. The settings are `synthesizer`, the `names` and
+`sizes` of the columns, `epsilon`, `delta`, the corresponding `rho` in zCDP, `seed`, and `draw`, which is the number of
+rows to draw. The program writes `synthetic.npy` and `report.json`, or `error.json`. The rows are public here, so the
+text of an error is not withheld.
 """
 
 import importlib.util
@@ -21,7 +23,7 @@ import numpy as np
 
 
 def peer(path):
-    """The peer file as a module."""
+    """Import the peer file as a module."""
     spec = importlib.util.spec_from_file_location("field_peer", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -29,14 +31,17 @@ def peer(path):
 
 
 def end_with_parent():
-    """Stop when the parent does: it holds the other end of our standard input."""
-    while os.read(0, 1):  # not sys.stdin: a thread that waits inside it makes Python abort when it exits
+    """Stop this process when the parent stops, because the parent has the other end of the standard input."""
+    while os.read(0, 1):  # a thread that waits in sys.stdin would make Python abort at exit
         pass
     os._exit(3)
 
 
 def work(path, folder):
-    """Load, fit and draw; 0 if rows were written. Seconds are of fitting and drawing, without imports."""
+    """Load the packages, fit the synthesizer and draw rows. Return 0 if the rows were written, and 1 otherwise.
+
+    The reported time is for fitting and drawing, without imports.
+    """
     threading.Thread(target=end_with_parent, daemon=True).start()
     try:
         settings = json.loads((folder / "settings.json").read_text("utf-8"))
@@ -51,7 +56,8 @@ def work(path, folder):
         (folder / "report.json").write_text(json.dumps(cost | {"software": software}), "utf-8")
     except Exception as error:
         lines = [line.strip() for line in str(error).splitlines() if any(map(str.isalnum, line))]
-        said = f"{type(error).__name__}: {lines[-1] if lines else ''}"  # the last: OpenDP's hold a whole traceback
+        # The last line, because OpenDP's text includes a traceback.
+        said = f"{type(error).__name__}: {lines[-1] if lines else ''}"
         (folder / "error.json").write_text(json.dumps(said[:300]), "utf-8")
         return 1
     return 0

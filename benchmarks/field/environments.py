@@ -1,4 +1,4 @@
-"""An environment for each peer, made once: `.venv-peers/NAME`."""
+"""The environment of each peer in `.venv-peers/NAME`, which is created once."""
 
 from __future__ import annotations
 
@@ -13,28 +13,44 @@ from benchmarks.field.systems import Environment
 CHILD = Path(__file__).with_name("child.py")
 FOLDER = Path(".venv-peers")
 STAMP = "installed"
-LONGEST = 1800  # seconds for an install
+LONGEST = 1800  # the time limit of an installation in seconds
 _PIP = ("-m", "pip", "install", "-qq", "--disable-pip-version-check")
 _ADDRESS = re.compile(r"\b\w+://\S+")
 
 
 class NotThere(RuntimeError):
-    """A peer's environment is not there and could not be made. The message is the reason, one sentence."""
+    """An environment does not exist and could not be created. The message is the reason."""
 
 
 def interpreter(environment: Environment, peer: Path, folder: Path = FOLDER, install: bool = True) -> Path:
-    """The environment's Python, after making the environment if it is not there or was made from other pins.
+    """Return the Python interpreter of an environment.
 
-    A stamp is written last, so an install that was interrupted is made anew.
+    The environment is created if it does not exist or if its pins have changed. A stamp is written at the end, so an
+    interrupted installation is repeated.
 
-    Args:
-        peer: the file whose imports the environment must hold.
-        install: whether it may be made.
+    Parameters
+    ----------
+    environment : Environment
+        The environment.
+    peer : Path
+        The peer file, which must be able to import its packages in the environment.
+    folder : Path
+        The folder of all environments.
+    install : bool
+        If False, the environment is not created.
 
-    Raises NotThere.
+    Returns
+    -------
+    Path
+        The interpreter.
+
+    Raises
+    ------
+    NotThere
+        If the environment does not exist and cannot be created.
     """
     place = folder / environment.name
-    # Not resolved: an environment's interpreter is a link, and only by its own path does it find its packages.
+    # The path is not resolved, because the interpreter is a link that only finds its packages by its own path.
     python, stamp, pins = place.absolute() / "bin/python", place / STAMP, _pins(environment)
     if stamp.exists() and stamp.read_text("utf-8") == pins:
         return python
@@ -51,7 +67,7 @@ def interpreter(environment: Environment, peer: Path, folder: Path = FOLDER, ins
 
 
 def _pins(environment: Environment) -> str:
-    """What the environment is made from, files written out."""
+    """Return the requirements of the environment, including the content of requirement files."""
     texts = [Path(text).read_text("utf-8") if text.endswith(".txt") else text for text in environment.requires]
     return "\n".join([sys.version, *texts, *environment.alone])
 
@@ -70,11 +86,11 @@ def _run(command: list[str], failed: str) -> None:
 
 
 def reason(text: str) -> str:
-    """The line of a program's errors that says why, without addresses.
+    r"""Return the line of an error output that contains the reason, without addresses.
 
-    >>> reason("WARNING: x\\nERROR: No matching distribution found for y\\nERROR: again")
+    >>> reason("WARNING: x\nERROR: No matching distribution found for y\nERROR: again")
     'No matching distribution found for y'
-    >>> reason("Traceback\\n  File z\\nModuleNotFoundError: No module named 'y'\\n")
+    >>> reason("Traceback\n  File z\nModuleNotFoundError: No module named 'y'\n")
     "ModuleNotFoundError: No module named 'y'"
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]

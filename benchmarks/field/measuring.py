@@ -1,4 +1,4 @@
-"""One fit of one system: its rows, drawn anew in each repetition, and the scores of what it made."""
+"""One fit of one system, with its training rows and the scores of its synthetic rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TRAINING_SHARE = 0.8
 
 @dataclass(frozen=True)
 class Place:
-    """One fit: of which rows, by whom, at which ε, in which repetition."""
+    """One fit, given by its rows, system, ε and repetition."""
 
     rows: str
     system: str
@@ -36,15 +36,26 @@ class Place:
 
 @dataclass(frozen=True)
 class Line(Place):
-    """A fit's errors, 0 best each, and what it took.
+    """The errors and the cost of a fit. The best value of each error is 0.
 
-    Attributes:
-        singles, pairs: total variation distance of the marginals of one and of two columns, a mean over all of them.
-        triples: 3-way workload error; by_stratum: the same within strata, a mean over them.
-        parity: parity error of the means; distance: parity distance.
-        forest: share of the held-out rows that a random forest trained on the synthetic rows gets wrong.
-        seconds, cpu_seconds: of fitting and drawing, of clock and of processors, without imports.
-        software: who made it, with versions.
+    Attributes
+    ----------
+    singles, pairs : float
+        The mean total variation distance over all marginals of one column and of two columns.
+    triples : float
+        The 3-way workload error.
+    by_stratum : float
+        The mean 3-way workload error within strata.
+    parity : float
+        The parity error of the means.
+    distance : float
+        The parity distance.
+    forest : float
+        The share of held-out rows that are misclassified by a random forest trained on the synthetic rows.
+    seconds, cpu_seconds : float
+        The elapsed time and the processor time for fitting and drawing, without imports.
+    software : str
+        The software and its version.
     """
 
     singles: float
@@ -61,7 +72,7 @@ class Line(Place):
 
 @dataclass(frozen=True)
 class Fitted:
-    """Synthetic rows as released values, and what they took."""
+    """Synthetic rows as released values, and their cost."""
 
     drawn: pd.DataFrame
     seconds: float
@@ -70,7 +81,7 @@ class Fitted:
 
 
 def fitted(system: System, rows: CodedTable, place: Place, python: Path | None, limit: float) -> Fitted:
-    """What a system makes of these rows, within `limit` seconds. Raises PeerFailed, of which TooSlow."""
+    """Fit a system to rows within `limit` seconds. Raises PeerFailed, or its subclass TooSlow."""
     if isinstance(system, Ours):
         job = Job(
             system.mechanism, system.strata, rows.schema.names, epsilon=place.epsilon, seed=place.seed,
@@ -96,9 +107,9 @@ def measured(
     system: System, table: CodedTable, place: Place, python: Path | None, limit: float,
     fit: Callable[[System, CodedTable, Place, Path | None, float], Fitted] = fitted,
 ) -> Line:  # fmt: skip
-    """Fit on a random 80 % of the table, the same for all in a repetition, and score released values.
+    """Fit a system on a random 80 % of the table, and score the released values.
 
-    Raises PeerFailed, of which TooSlow.
+    The training rows are the same for all systems in a repetition. Raises PeerFailed, or its subclass TooSlow.
     """
     training = np.random.default_rng(place.seed).random(len(table)) < TRAINING_SHARE
     rows, held_out = table.take(training), table.take(~training)

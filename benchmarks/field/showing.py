@@ -1,4 +1,4 @@
-"""The field's tables, as a terminal shows them."""
+"""Tables of the results for the terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from benchmarks.field.systems import System
 
 
 def table_at(lines: Sequence[Line], systems: Sequence[System], epsilon: float) -> list[list[str]]:
-    """A row for each system that was measured at an ε; an asterisk is at the least error of a column."""
+    """Return a table with one row for each system that was measured at an ε.
+
+    An asterisk marks the smallest error of each column.
+    """
     least = {score: found[0] for score in SCORES if (found := best(lines, systems, epsilon, score))}
     found = []
     for system in systems:
@@ -36,7 +39,7 @@ HEADS = ("", "runs", *SCORES.values(), "s", "CPU s")
 
 
 def terminal(rows: Sequence[Sequence[str]], heads: Sequence[str], title: str) -> Table:
-    """A table of texts that fits 120 columns."""
+    """Return a table of texts that fits into 120 columns."""
     grid = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for place, head in enumerate(heads):
         grid.add_column(head, justify="right" if place else "left", no_wrap=True)
@@ -46,7 +49,10 @@ def terminal(rows: Sequence[Sequence[str]], heads: Sequence[str], title: str) ->
 
 
 def standing(lines: Sequence[Line], systems: Sequence[System]) -> list[list[str]]:
-    """A row for each score: at every ε the best of ours over the best peer, that peer, and an arrow above 1.02."""
+    """Return a table with one row for each score. It contains the ratio of our best system to the best peer for each ε.
+
+    Each entry also contains the name of the peer, and an arrow if the ratio is larger than 1.02.
+    """
     found: dict[str, list[str]] = {}
     for cell in cells(lines, systems):
         found.setdefault(cell.score, [SCORES[cell.score]]).append(_said(cell))

@@ -1,4 +1,4 @@
-"""Who is best where: means over repetitions, and ours over the best peer in every cell (a score at an ε)."""
+"""Means over repetitions, and the ratio of our best system to the best peer for each score and ε."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ SCORES = {
     "distance": "distance",
     "forest": "forest",
 }
-WITHIN = 1.02  # of the best: the aim that this table is held against
+WITHIN = 1.02  # the target for the ratio to the best peer
 
 
 @dataclass(frozen=True)
 class Mean:
-    """A score of a system at an ε over its repetitions; the standard error is NaN for one."""
+    """The mean score of a system over its repetitions, for a given ε.
+
+    The standard error is NaN if there is only one repetition.
+    """
 
     value: float
     error: float
@@ -33,7 +36,19 @@ class Mean:
 
 @dataclass(frozen=True)
 class Cell:
-    """Ours beside the best peer, of a score at an ε: the best of ours, and `ratio` over that peer with its error."""
+    """A comparison of our best system with the best peer, for a single score and a single ε.
+
+    Attributes
+    ----------
+    score : str
+        The name of the score.
+    epsilon : float
+        The privacy parameter ε.
+    ours, peer : str
+        The names of the two systems.
+    ratio, error : float
+        The ratio of our score to the score of the peer, and its standard error.
+    """
 
     score: str
     epsilon: float
@@ -44,12 +59,12 @@ class Cell:
 
     @property
     def held(self) -> bool:
-        """Whether ours is best or within 2 % of it."""
+        """True if the score of our best system is at most 2 % larger than the score of the best peer."""
         return self.ratio <= WITHIN
 
 
 def mean_of(lines: Iterable[Line], system: str, epsilon: float, score: str) -> Mean | None:
-    """The mean over repetitions, None if there is none."""
+    """Return the mean over repetitions, or None if there are no repetitions."""
     values = [float(getattr(line, score)) for line in lines if line.system == system and line.epsilon == epsilon]
     if not values:
         return None
@@ -57,18 +72,18 @@ def mean_of(lines: Iterable[Line], system: str, epsilon: float, score: str) -> M
 
 
 def epsilons(lines: Iterable[Line]) -> list[float]:
-    """The ε that were measured, in order."""
+    """Return the values of ε that were measured, in increasing order."""
     return sorted({line.epsilon for line in lines})
 
 
 def best(lines: Sequence[Line], systems: Sequence[System], epsilon: float, score: str) -> tuple[str, Mean] | None:
-    """The system with the least error there, and its mean; None if none was measured."""
+    """Return the system with the smallest error and its mean, or None if no system was measured."""
     found = {s.name: m for s in systems if (m := mean_of(lines, s.name, epsilon, score)) is not None}
     return min(found.items(), key=lambda item: item[1].value) if found else None
 
 
 def cells(lines: Sequence[Line], systems: Sequence[System]) -> list[Cell]:
-    """Every cell in which both one of ours and a peer were measured."""
+    """Return the comparisons for each score and ε for which one of our systems and one peer were measured."""
     ours = [system for system in systems if isinstance(system, Ours)]
     peers = [system for system in systems if not isinstance(system, Ours)]
     found = []

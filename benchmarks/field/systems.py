@@ -1,4 +1,4 @@
-"""Who takes part: ours, and the peers with their environments, each pinned here and nowhere else."""
+"""The systems of the comparison: our synthesizers, and the peers with their environments, which are pinned here."""
 
 from __future__ import annotations
 
@@ -15,12 +15,16 @@ SMARTNOISE = Path(__file__).parents[2] / "synth/foreign/smartnoise_requirements.
 
 @dataclass(frozen=True)
 class Environment:
-    """Packages that a peer file needs, for an interpreter of its own.
+    """The packages that a peer file requires, for a separate interpreter.
 
-    Attributes:
-        name: of its folder under `.venv-peers`.
-        requires: what pip is given.
-        alone: what pip is given next, without its dependencies.
+    Attributes
+    ----------
+    name : str
+        The name of its folder in `.venv-peers`.
+    requires : tuple of str
+        The arguments for pip.
+    alone : tuple of str
+        The packages that are installed afterwards without their dependencies.
     """
 
     name: str
@@ -30,7 +34,10 @@ class Environment:
 
 @dataclass(frozen=True)
 class Ours:
-    """One of our mechanisms in its default form; without `rules`, as a peer: impossible combinations undeclared."""
+    """One of our mechanisms in its default form.
+
+    If `rules` is False, impossible combinations are not declared, which is the same information that a peer has.
+    """
 
     name: str
     shown: str
@@ -43,14 +50,22 @@ class Ours:
 
 @dataclass(frozen=True)
 class Peer:
-    """Another synthesizer.
+    """A synthesizer of another project.
 
-    Attributes:
-        name: as `--systems` has it.
-        shown: as tables have it.
-        file: of `children`, without its ending.
-        synthesizer: its key in the file's `FITS`.
-        slow: a fit takes minutes, so it takes part only if it is named.
+    Attributes
+    ----------
+    name : str
+        The name for `--systems`.
+    shown : str
+        The name in tables.
+    file : str
+        The name of the file in `children` without its ending.
+    synthesizer : str
+        The key in the dictionary `FITS` of the file.
+    environment : Environment
+        The environment of the peer.
+    slow : bool
+        True if a fit takes minutes. The peer is then only included if it is named.
     """
 
     name: str
@@ -62,7 +77,7 @@ class Peer:
 
     @property
     def path(self) -> Path:
-        """Its peer file."""
+        """The peer file."""
         return CHILDREN / f"{self.file}.py"
 
 
@@ -70,7 +85,7 @@ System = Ours | Peer
 
 _DPMM = Environment("dpmm", ("dpmm==0.1.9",))
 _OPENDP = Environment("opendp", ("opendp[mbi]==0.16.0", "mbi==1.1.0", "jax==0.10.2", "pandas==2.3.3"))
-# As for our adapter (make smartnoise), which says why the second comes without its dependencies.
+# The same as for our adapter (make smartnoise), which explains why the second package has no dependencies.
 _SMARTNOISE = Environment("smartnoise", ("-r", str(SMARTNOISE)), ("smartnoise-synth==1.0.8",))
 
 SYSTEMS: tuple[System, ...] = (
@@ -90,7 +105,7 @@ SYSTEMS: tuple[System, ...] = (
 
 
 def named(names: Sequence[str]) -> list[System]:
-    """The systems of these names, in the field's order. Raises KeyError with a name that none has."""
+    """Return the systems with the given names, in the order of `SYSTEMS`. Raises KeyError if a name is unknown."""
     known = {system.name: system for system in SYSTEMS}
     wanted = {known[name].name for name in names}
     return [system for system in SYSTEMS if system.name in wanted]

@@ -1,1 +1,1 @@
-"""Compare two checkouts on the same tables and seeds, before a simplification is merged."""
+"""This package compares two checkouts on the same tables and seeds before a simplification is merged."""

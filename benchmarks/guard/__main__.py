@@ -4,9 +4,10 @@
     python -m benchmarks.guard BASE HEAD --quick --tables "nist|package"
     python -m benchmarks.guard BASE HEAD --acs psam_p13.csv --acs psam_p48.csv
 
-Both checkouts make each release in turn, so that a busy machine slows both. Every finished job is kept in the results
-file, and a run that is started again goes on with the others. Noise is seeded (not private): for measuring only.
-A ratio above 1 means that HEAD has the larger error. Standard errors are over tables and seeds.
+For each release, the two checkouts run one after the other, so that a busy machine slows both of them. Each finished
+job is stored in the results file, and a later run continues with the other jobs. The noise is seeded, so the results
+are not private. A ratio above 1 means that HEAD has the larger error. Standard errors are computed over tables and
+seeds.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from benchmarks.guard.tables import Table, all_tables
 
 CHILD = Path(__file__).with_name("child.py")
 SIDES = ("base", "head")
-HELD_OUT = 0.2  # of the rows, for the classifier
+HELD_OUT = 0.2  # the share of the rows that are held out for the classifier
 CORE = ("data", "privacy", "stats", "synth", "inference", "eval", "analysis", "flows", "equistrata")
 CONSTANT = re.compile(r"^_?[A-Z][A-Z0-9_]*( *:[^=]*)? *= *-?[0-9.(]", re.M)
 
@@ -54,7 +55,7 @@ class Job:
 
 
 class Checkout:
-    """A checkout's process, which makes one release at a time."""
+    """The process of a checkout, which makes one release at a time."""
 
     def __init__(self, folder: Path) -> None:
         given = os.environ | {"PYTHONPATH": str(folder)}
@@ -68,7 +69,7 @@ class Checkout:
         )
 
     def make(self, job: dict[str, Any]) -> dict[str, Any]:
-        """What `child.work_off` returns. Raises RuntimeError where the checkout failed."""
+        """Return the result of `child.work_off`. Raises RuntimeError if the process of the checkout fails."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(job) + "\n")
@@ -87,7 +88,7 @@ class Checkout:
 
 @contextmanager
 def checked_out(place: str) -> Iterator[Path]:
-    """A checkout's folder; a revision is laid out in a temporary one."""
+    """Yield the folder of a checkout. A revision is checked out to a temporary folder."""
     if Path(place).is_dir():
         yield Path(place).resolve()
         return
@@ -101,7 +102,7 @@ def checked_out(place: str) -> Iterator[Path]:
 
 
 def run(job: Job, sides: dict[str, Checkout], place: Path) -> list[dict[str, Any]]:
-    """The results of one release, by both checkouts: a line for each score, and for each sort of interval."""
+    """Make one release in both checkouts, and return one line for each score and for each kind of interval."""
     order = np.random.default_rng([job.seed, len(job.table.rows)]).permutation(len(job.table.rows))
     cut = int(HELD_OUT * len(order))
     test, real = (job.table.rows.iloc[part].reset_index(drop=True) for part in (order[:cut], order[cut:]))
@@ -137,7 +138,10 @@ def _line(job: Job, side: str, score: str, value: float, count: int) -> dict[str
 
 
 def ratios(results: pd.DataFrame) -> pd.DataFrame:
-    """Of each score the geometric mean ratio HEAD / BASE with its standard error, and the worst table's."""
+    """Compute the geometric mean ratio HEAD / BASE of each score with its standard error.
+
+    The ratio of the table with the largest mean ratio is returned as well.
+    """
     errors = results[~results["score"].str.contains(":")]
     wide = errors.pivot_table(index=["score", "table", "mechanism", "job"], columns="side", values="value")
     wide = wide[(wide > 0).all(axis=1)]
@@ -155,7 +159,7 @@ def ratios(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def coverage(results: pd.DataFrame) -> pd.DataFrame:
-    """Of each sort of interval the share that holds the rows' number, on both sides, and the ratio of widths."""
+    """Compute the coverage of each kind of interval in both checkouts, and the ratio of the widths."""
     found = []
     for name in sorted({score.partition(": ")[2] for score in results["score"] if ":" in score}):
         line: dict[str, Any] = {"intervals": name}
@@ -171,7 +175,7 @@ def coverage(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def size(folder: Path) -> dict[str, int]:
-    """Lines of the core, of tests, of paper and benchmarks, upper-case numeric constants, and words of Markdown."""
+    """Count the lines of the core, tests, paper and benchmarks, the numeric constants, and the words of Markdown."""
 
     def texts(*places: str, ending: str = ".py") -> list[str]:
         found = subprocess.run(

@@ -1,7 +1,7 @@
-"""What runs in each checkout: releases of the guard's tables, by the public functions that all versions have.
+"""The program that runs in each checkout. It makes releases by the public functions that all versions have.
 
-The parent starts `python child.py` with the checkout as working folder and first on PYTHONPATH, writes one job a line
-as JSON, and reads one line back for each.
+The parent starts `python child.py` with the checkout as the working folder and as the first entry of PYTHONPATH. It
+writes one job per line as JSON, and reads one line for each job.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-LONGEST = 60  # seconds that a reader waits for an answer
+LONGEST = 60  # the time limit for an answer in seconds
 
 
 def processor_seconds() -> float:
-    """Of this process and of the children that have ended."""
+    """Return the processor time of this process and of its finished children."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 @contextmanager
 def ended_after(seconds: int) -> Iterator[None]:
-    """Raise TimeoutError where the block takes longer."""
+    """Raise TimeoutError if the block takes longer than the given time."""
 
     def end(*_: object) -> None:
         raise TimeoutError(f"no answer in {seconds} seconds")
@@ -43,7 +43,7 @@ def ended_after(seconds: int) -> Iterator[None]:
 
 
 def work_off(job: dict[str, Any]) -> dict[str, Any]:
-    """Make one release, ask its questions, and say what both cost."""
+    """Make one release, ask its questions, and return the answers and the processor time."""
     import pandas as pd
 
     import equistrata

@@ -1,4 +1,4 @@
-"""Scores of released rows and of readers' intervals, from plain values, so that both checkouts have one judge."""
+"""Scores of released rows and of readers' intervals. They use plain values, so both checkouts are scored equally."""
 
 from __future__ import annotations
 
@@ -12,30 +12,32 @@ from sklearn.ensemble import RandomForestClassifier
 
 from benchmarks.guard.tables import LEAST_GROUP, Question, Table
 
-LEAST_SHARE = 0.001  # of the rows: smaller strata are not scored
+LEAST_SHARE = 0.001  # strata with a smaller share of the rows are not scored
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-TRIPLE_BINS = 8  # of a column of numbers, in marginals of three columns
+TRIPLE_BINS = 8  # the number of bins of a numeric column in marginals of three columns
 LEAST_TRUTH = 1e-6
 
 Scores = dict[str, float]
 
 
 def scores_of(table: Table, real: pd.DataFrame, test: pd.DataFrame, made: pd.DataFrame) -> Scores:
-    """Errors of released rows against the rows that were released, 0 where they agree.
+    """Compute the errors of the released rows. All errors are 0 if the rows are equal.
 
     Parameters
     ----------
+    table : Table
+        The table.
     real, made : pandas.DataFrame
-        Private and released rows.
+        The private rows and the released rows.
     test : pandas.DataFrame
-        Rows that were not released, for the classifier.
+        The rows that were held out for the classifier.
 
     Returns
     -------
     dict of str to float
-        Parity error, 3-way workload error (all rows, by stratum), misclassification; of tables with numbers also
-        Wasserstein distance (all rows, by stratum), quantile and mean error in standard deviations, and errors of rank
-        and linear correlations.
+        The parity error, the 3-way workload error over all rows and by stratum, and the misclassification rate. Tables
+        with numbers also have the Wasserstein distance over all rows and by stratum, the errors of quantiles and means
+        in standard deviations, and the errors of rank and linear correlations.
     """
     made = made[list(real.columns)].astype({name: real[name].dtype for name in real.columns})
     plain = [_coded(table, each, real) for each in (real, made)]
@@ -69,9 +71,9 @@ def scores_of(table: Table, real: pd.DataFrame, test: pd.DataFrame, made: pd.Dat
 def intervals_of(
     table: Table, real: pd.DataFrame, question: Question, answer: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    """Each interval of an answer: its basis, whether it holds the released rows' number, and its width.
+    """Yield each interval of an answer with its basis, its width, and whether it contains the number of the rows.
 
-    Widths of means are in standard deviations of the column.
+    The widths of means are in standard deviations of the column.
     """
     statistic, of, by = question
     kind = f"{statistic}{' by' * bool(by)}"
@@ -98,7 +100,7 @@ def intervals_of(
 
 
 def _coded(table: Table, rows: pd.DataFrame, real: pd.DataFrame) -> pd.DataFrame:
-    """Whole numbers for cells: places of codes, and bins of numbers by the real rows' quantiles."""
+    """Return codes for all cells: the places of values, and the bins of numbers by the quantiles of the real rows."""
     found = {}
     for name in rows.columns:
         if name in table.bounds:
@@ -114,7 +116,10 @@ def _part(rows: pd.DataFrame, groups: dict[Any, Any], key: Any) -> pd.DataFrame:
 
 
 def _parity(plain: list[pd.DataFrame], kept: dict[Any, Any], groups: dict[Any, Any], inner: list[str]) -> float:
-    """Normalised errors of the columns' means, summed over strata, plus the whole table's over their number."""
+    """Return the sum over strata of the normalised errors of the means.
+
+    The error over all rows, divided by the number of strata, is added.
+    """
 
     def error(real: pd.DataFrame, made: pd.DataFrame) -> float:
         if not len(made):
@@ -129,7 +134,7 @@ def _parity(plain: list[pd.DataFrame], kept: dict[Any, Any], groups: dict[Any, A
 
 
 def _workload(real: pd.DataFrame, made: pd.DataFrame, columns: list[str]) -> float:
-    """The mean L1 distance of normalised marginals of three columns; 2 where there are no rows."""
+    """Return the mean L1 distance of normalised marginals of three columns, which is 2 if there are no rows."""
     if not len(made):
         return 2.0
     sizes = {name: 1 + int(max(real[name].max(), made[name].max())) for name in columns}
@@ -148,7 +153,7 @@ def _workload(real: pd.DataFrame, made: pd.DataFrame, columns: list[str]) -> flo
 
 
 def _misclassified(table: Table, made: pd.DataFrame, test: pd.DataFrame) -> float:
-    """The share of held-out rows that a forest trained on the released ones gets wrong."""
+    """Return the share of held-out rows that are misclassified by a random forest trained on the released rows."""
 
     def features(rows: pd.DataFrame) -> pd.DataFrame:
         return _coded(table, rows, test).drop(columns=table.target) if table.codes else rows
@@ -160,7 +165,7 @@ def _misclassified(table: Table, made: pd.DataFrame, test: pd.DataFrame) -> floa
 
 
 def _wasserstein(table: Table, whole: pd.DataFrame, real: pd.DataFrame, made: pd.DataFrame) -> float:
-    """The mean Wasserstein-1 distance of the columns of numbers, in standard deviations of all rows."""
+    """Return the mean Wasserstein-1 distance of the numeric columns, in standard deviations of all rows."""
     places = np.linspace(0, 1, 2_001)[1::2]
     found = []
     for name in table.bounds:

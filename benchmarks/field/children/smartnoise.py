@@ -1,4 +1,4 @@
-"""smartnoise-synth's MST and AIM by the functions of our adapter's worker, which declare the domain."""
+"""MST and AIM of smartnoise-synth. They use the functions of our adapter's worker, which declare the domain."""
 
 import importlib.util
 from importlib.metadata import version
@@ -8,7 +8,7 @@ WORKER = Path(__file__).resolve().parents[3] / "synth/foreign/_smartnoise_worker
 
 
 def load():
-    """Import what the fits will import."""
+    """Import the packages that are used in the fits, and return their version."""
     worker().check_packages()
     return f"smartnoise-synth {version('smartnoise-synth')}"
 
