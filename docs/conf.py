@@ -40,6 +40,8 @@ add_module_names = False
 autodoc_typehints = "none"  # docstrings state them in the field's words
 autodoc_member_order = "bysource"
 napoleon_use_ivar = True
+napoleon_google_docstring = False
+napoleon_custom_sections = ["Privacy"]
 
 
 def toctree(*pages: str, caption: str = "") -> str:
