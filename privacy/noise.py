@@ -453,7 +453,7 @@ def _positive(scale: Any) -> float:
 
 
 def _checked(mechanism: Any, sensitivity: float, claimed: float) -> Any:
-    """Return the mechanism of OpenDP if its privacy map is not larger than `claimed`. Otherwise raise a RuntimeError."""
+    """Check that the privacy map of an OpenDP mechanism is not larger than `claimed`, or raise a RuntimeError."""
     charged = mechanism.map(sensitivity)
     if not charged <= claimed * (1 + 1e-9):  # this is also true if `charged` is NaN
         raise RuntimeError(f"OpenDP charges {charged} for a step that claims {claimed}")
