@@ -78,9 +78,8 @@ def audit(config: AuditConfig) -> str:
             examine(plan, work)
         if config.pdf:
             tell("print")
-            printed = print_pdf(
-                page_of(work.staging)
-            )  # printed first, because the manifest of a release includes the file
+            # Print the page first, because the manifest of a release includes the PDF file.
+            printed = print_pdf(page_of(work.staging))
         tell("publish")
         folder = deliver(plan, work)
         if plan.journal is not None:

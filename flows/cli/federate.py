@@ -105,9 +105,8 @@ def federate_command(settings: FederateSettings) -> None:
         own = None if schema.unit.unique else schema.unit.at_most
         same |= {"unit": schema.unit.column, "at_most": own if settings.at_most is None else settings.at_most}
     declared = {str(key): key for key in (() if settings.arm is None else schema[settings.arm].keys)}
-    same |= {
-        name: declared.get(same[name], same[name]) for name in ("treated", "control")
-    }  # the plan refuses other values
+    # The plan refuses values that are not declared.
+    same |= {name: declared.get(same[name], same[name]) for name in ("treated", "control")}
     plan = FederatedPlan(schema, holders=len(settings.tables), **same)
     if settings.output is not None:
         check_new_file(settings.output)

@@ -100,9 +100,8 @@ def command(
             parameters.append(inspect.Parameter(HELP_ALL, by_name, default=False, annotation=_HELP_ALL))
         invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         invoke.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        paragraphs = re.sub(
-            r"(?<=\S)\n(?=\S)", " ", inspect.getdoc(run) or ""
-        )  # lines are wrapped to the width of the terminal
+        # Lines are joined, because they are wrapped again to the width of the terminal.
+        paragraphs = re.sub(r"(?<=\S)\n(?=\S)", " ", inspect.getdoc(run) or "")
         group, _, last = name.rpartition(" ")
         COMMAND_GROUPS.get(group, app).command(last, help=paragraphs, hidden=hidden)(invoke)
         return run

@@ -320,14 +320,8 @@ class ReleaseConfig(SourceSettings):
         settings = {name: value for name, value in self.public().items() if name not in INCIDENTAL}
         if self.series.name is None:  # keeps the digest of versions without series
             settings.pop("series")
-        for name in (
-            "survey_weight",
-            "controls",
-            "expand",
-            "degree",
-            "workload",
-            "target",
-        ):  # keeps the digest of versions without them
+        # Unset settings are removed, which keeps the digest of versions without these settings.
+        for name in ("survey_weight", "controls", "expand", "degree", "workload", "target"):
             if not settings[name]:
                 settings.pop(name)
         settings["horizon"] = settings.pop("survey")  # keeps the name that was used until 2026-11-25

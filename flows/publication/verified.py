@@ -53,13 +53,7 @@ def unpacked(place: Path) -> Iterator[Path]:
                 if sum(each.file_size for each in archive.infolist()) > shutil.disk_usage(folder).free:
                     raise InputError(f"release {str(place)!r} is larger than what is free in {folder!r}; make room")
                 archive.extractall(folder)
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            RuntimeError,
-            EOFError,
-            OSError,
-        ):  # RuntimeError is raised if the file is encrypted
+        except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, OSError):  # RuntimeError if it is encrypted
             raise InputError(f"release {str(place)!r} is a zip that cannot be unpacked; {MEND}") from None
         try:
             yield Path(folder)

@@ -88,9 +88,8 @@ def own_code() -> str:
     """
     whole, found = hashlib.sha256(), dict[str, Path]()
     package = Path(str(resources.files(PACKAGE)))
-    rooms = [
-        place for place in package.iterdir() if place.is_dir()
-    ]  # links in a checkout, which `rglob` does not follow
+    # The folders are links in a checkout, which `rglob` does not follow.
+    rooms = [place for place in package.iterdir() if place.is_dir()]
     for path in (*package.glob("*"), *(path for room in rooms for path in room.rglob("*"))):
         if path.suffix in (".py", ".yaml"):
             found[path.relative_to(package).as_posix()] = path

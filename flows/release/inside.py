@@ -22,9 +22,8 @@ SCORES = "scores.json"
 
 def private_folder(release: Path) -> Path:
     """Return the path of the private folder of a release. The folder is not created."""
-    named = (
-        release.name not in ("", "..") and not release.is_symlink()
-    )  # False for `.` and for a link to the newest release
+    # This is False for `.` and for a link to the newest release.
+    named = release.name not in ("", "..") and not release.is_symlink()
     release = release if named else release.resolve()
     return release.with_name(release.name + SUFFIX)
 

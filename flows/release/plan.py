@@ -127,9 +127,8 @@ class Plan:
         _check_unit(config, unit, price, raw)
         fits = shared_selection(own, strata, config.selection, config.levels) or own
         files = (declared,) if means is None or averaged is declared else (declared, averaged)
-        stated = (
-            [] if month is None else [(total.epsilon(config.delta), config.delta)]
-        )  # in addition to all months together
+        # The budget of a month is checked in addition to the budget of all months together.
+        stated = [] if month is None else [(total.epsilon(config.delta), config.delta)]
         budgets = [(config.epsilon, config.delta), *stated, *([account] if account else [])]
         openings = openings_of(raw.open, price.finding, budgets)
         source = source_of(config, files)

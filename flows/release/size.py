@@ -65,9 +65,8 @@ class Demand:
         scored = comb(self.columns, 3) * TRIPLE_BYTES if self.config.evaluate != "none" else 0
         held = self.rows * self.columns * HELD_BYTES if self.config.controls is not None else 0
         memory = max(self.size.memory * min(self.config.workers, self.size.fits), self.size.together, scored, held)
-        have = (
-            available_memory() if self.config.cluster is None else None
-        )  # unknown for a cluster, because fits may run on other machines
+        # The memory of a cluster is unknown, because the fits may run on other machines.
+        have = available_memory() if self.config.cluster is None else None
         if have is not None and memory > have:
             raise InputError(
                 f"the release needs about {memory / 2**30:,.3g} GiB of memory and this machine has "
@@ -119,9 +118,8 @@ class Demand:
     @property
     def _what(self) -> str:
         fits = f"{self.size.fits:,} fits" if self.size.fits > 1 else "one fit"
-        cells = (
-            f"of up to {self.size.cells:,} cells and " if self.size.cells else ""
-        )  # a mixture does not have any cells
+        # A mixture does not have any cells.
+        cells = f"of up to {self.size.cells:,} cells and " if self.size.cells else ""
         return (
             f"{self.mechanism} over {self.columns} columns in {self.strata:,} strat{'a' if self.strata > 1 else 'um'}, "
             f"{fits}, each {cells}with {self.size.candidates:,} sets of columns to "

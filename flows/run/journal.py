@@ -37,9 +37,8 @@ UNMADE = "."  # the prefix of a folder that is not yet complete
 MADE = re.compile(r"\.[A-Za-z0-9][A-Za-z0-9._{}-]*-[a-z0-9_]{8}")  # the name of this folder from `mkdtemp`
 PAID = "paid"
 UNMADE_FILES = re.compile(r"release\.json|\.release\.json-.{8}")  # the files in a folder that is not complete
-LEFT = re.compile(
-    r"paid|runs|snapshot|\.lock|\.(release\.json|runs|snapshot)-.{8}"
-)  # the files in a folder without a record
+# The files in a folder without a record.
+LEFT = re.compile(r"paid|runs|snapshot|\.lock|\.(release\.json|runs|snapshot)-.{8}")
 MAKING_SECONDS = 600
 
 

@@ -130,9 +130,8 @@ def land(work: Workspace, output: Path, mode: int | None = None, parent_mode: in
         folder = work.landing or stack.enter_context(claimed_output(output, parent_mode))
         check_output(output)
         try:
-            made = Path(
-                tempfile.mkdtemp(prefix="output-", dir=folder)
-            )  # not shared with other runs, even if the lock was lost
+            # This folder is not shared with other runs, even if the lock was lost.
+            made = Path(tempfile.mkdtemp(prefix="output-", dir=folder))
             _copy(work.staging, made)
             if mode is not None:
                 made.chmod(mode)
