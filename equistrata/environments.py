@@ -1,4 +1,4 @@
-"""The virtual environments of other projects, whose packages cannot be installed together with equistrata.
+"""Virtual environments for packages of other projects that cannot be installed together with equistrata.
 
 The command `equistrata setup` creates them. An environment is searched for in the following order: the interpreter that
 is given or named by the environment variable, the folder `.venv-NAME` in the working folder, and the folder

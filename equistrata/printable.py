@@ -3,8 +3,8 @@
 A label, a name or a card may be written by an unknown person. An escape sequence in such a text could change the
 colours or the content of a terminal. A bidirectional mark could change the order in which the letters are shown.
 
->>> printable("A\x1b[31mB\u202eC")
-'A\\u001b[31mB\\u202eC'
+>>> printable("A\\x1b[31mB\\u202eC")
+'A\\\\u001b[31mB\\\\u202eC'
 """
 
 from __future__ import annotations

@@ -41,9 +41,9 @@ def print_prose(sentence: str, indent: int = 0) -> None:
     Words that are joined by a no-break space are not separated.
 
     >>> with out.capture() as printed:
-    ...     print_prose("word " * 15 + "0.65 %.")
+    ...     print_prose("word " * 15 + "0.65\u00a0%.")
     >>> printed.get().splitlines()[-1]
-    '0.65 %.'
+    '0.65\xa0%.'
     """
     blank = " " * indent
     lines = textwrap.wrap(
