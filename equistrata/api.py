@@ -109,7 +109,7 @@ def ratio(
 
 
 def plan(column: str | None = None, **settings: Any) -> dict[str, Any]:
-    """Predict which estimates each stratum can have at a given ε, using public numbers only.
+    """Plan an estimate in each stratum, or a synthesis, from public numbers only.
 
     The result is the document that `equistrata plan --json` prints.
 

@@ -57,7 +57,7 @@ _ROWS = "a group has at least one row, as a whole number"
 
 
 class BudgetExceeded(EquistrataError, ValueError):
-    """Error that is raised if a step costs more than the budget has left.
+    """Error that is raised if the cost of a step is larger than the remaining budget.
 
     Attributes
     ----------
@@ -211,7 +211,7 @@ class Rho:
         return self * from_one(rows, _ROWS) ** 2
 
     def per_row(self, rows: int) -> Rho:
-        """Return the cost that one row may have if a group of rows may have this cost.
+        """Return the cost per row for which a group of rows has this cost.
 
         This is the exact inverse of `group`.
 

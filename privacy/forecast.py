@@ -38,7 +38,7 @@ def releases_left(left: Rho, price: Rho) -> int:
 
     Examples
     --------
-    Eight releases at ε = 1 fit into a budget of ε = 3. If the values of ε were added, only three would fit.
+    Eight releases at ε = 1 fit into a budget of ε = 3. A simple sum of the values of ε would only allow three.
 
     >>> releases_left(Rho.from_epsilon_delta(3, 1e-9), Rho.from_epsilon_delta(1, 1e-9))
     8

@@ -35,7 +35,7 @@ def contents_of(release: Release) -> Contents:
 
 
 def _rows(release: Release) -> Table:
-    """Return a few rows in equal distances from the first to the last, because the rows are sorted by stratum."""
+    """Return a few evenly spaced rows, because the rows are sorted by stratum."""
     rows = release.rows()
     some = rows.iloc[np.unique(np.linspace(0, len(rows) - 1, min(ROWS, len(rows))).astype(int))]
     for column in release.schema.columns:

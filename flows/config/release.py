@@ -289,7 +289,7 @@ class ReleaseConfig(SourceSettings):
         Raises
         ------
         InputError
-            If a setting is invalid. The message describes the first of them.
+            If a setting is invalid. The message describes the first invalid setting.
         """
         where = f"config file {str(path)!r}"
         document = documents.load(path, where)

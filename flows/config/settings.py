@@ -123,7 +123,7 @@ class Settings(BaseModel):
         Raises
         ------
         InputError
-            If a setting is invalid. The message is one sentence about the first of them.
+            If a setting is invalid. The message is one sentence about the first invalid setting.
         """
         try:
             return cls(**settings)

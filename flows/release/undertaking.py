@@ -6,8 +6,7 @@ point, the release can be resumed:
 1. The journal is created with the settings and everything else that determines the release.
 2. The rows are read into the private working folder, which is removed by the next run.
 3. The whole price is charged in one transaction of the ledger.
-4. Each fit of a stratum and each mean is recorded as started. Then its noise is drawn, and the result is saved in one
-step.
+4. Each fit and each mean is recorded as started, its noise is drawn, and the result is saved in one step.
 5. The release folder is created by one rename.
 6. The charge is committed in the ledger.
 7. The journal is removed.

@@ -111,7 +111,7 @@ class Entry:
     at : str
         The time of the entry in UTC.
     who : str
-        The user and the machine.
+        The user and the machine, in the form `user@host`.
     kind : {"create", "key", "reserve", "commit", "fail", "resume"}
         The kind of the entry.
     dataset : str

@@ -196,7 +196,7 @@ class Ledger:
             The key for fingerprints, as in the method `key`. The ledger will refuse charges with fingerprints of
             another key.
         who : str or None, default=None
-            The user. If None, it is this user and machine.
+            The name of the user. If None, the current user and machine are used.
 
         Returns
         -------
@@ -254,7 +254,7 @@ class Ledger:
         key : str or None, default=None
             The key, as in the method `key`.
         who : str or None, default=None
-            The user. If None, it is this user and machine.
+            The name of the user. If None, the current user and machine are used.
 
         Returns
         -------
@@ -331,7 +331,7 @@ class Ledger:
         series : Standing or None, default=None
             The month, if the release belongs to a series. The mark of the series is added to the parts of the charge.
         who : str or None, default=None
-            The user. If None, it is this user and machine.
+            The name of the user. If None, the current user and machine are used.
 
         Returns
         -------
@@ -388,7 +388,7 @@ class Ledger:
         reservation : Entry
             The reservation of the release.
         who : str or None, default=None
-            The user. If None, it is this user and machine.
+            The name of the user. If None, the current user and machine are used.
 
         Raises
         ------
@@ -407,7 +407,7 @@ class Ledger:
         reason : str or None, default=None
             The reason of the failure.
         who : str or None, default=None
-            The user. If None, it is this user and machine.
+            The name of the user. If None, the current user and machine are used.
 
         Raises
         ------
@@ -426,7 +426,7 @@ class Ledger:
         reason : str or None, default=None
             The reason.
         who : str or None, default=None
-            The user. If None, it is this user and machine.
+            The name of the user. If None, the current user and machine are used.
 
         Raises
         ------

@@ -42,7 +42,7 @@ class LedgerError(EquistrataError, ValueError):
 class OlderCopy(LedgerError):
     """Error that is raised if the ledger lacks an entry that is known from another source.
 
-    This means that the ledger is an older copy, and that another copy was charged since then.
+    The ledger is then an older copy, and another copy was charged after it was made.
     """
 
 

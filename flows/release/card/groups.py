@@ -23,7 +23,7 @@ def group_table(
 ) -> list[dict[str, Any]]:
     """Return the price for k units together, for each k in GROUPS.
 
-    The price is k²ρ. The δ of the card is used to compute its ε.
+    The price is k²ρ. The corresponding ε is computed with the δ of the card.
 
     Parameters
     ----------
