@@ -95,8 +95,9 @@ def _exact_binomial(trials: int, p: Floats) -> Counts:
 
 
 def _fair_coins(tosses: Counts) -> Counts:
-    """Draw from Binomial(tosses, 1/2) for each entry by counting the ones among random bits. All entries must be
-    positive.
+    """Draw from Binomial(tosses, 1/2) for each entry by counting the ones among random bits.
+
+    All entries must be positive.
     """
     words = (tosses + 63) // 64
     ends = np.cumsum(words)

@@ -351,8 +351,8 @@ class SecureNoise(NoiseSource):
 class SeededNoise(NoiseSource):
     """Reproducible noise for tests and benchmarks, which is not private.
 
-    The distributions are correct, but the noise can be predicted from the seed. Integers get rounded Gaussian noise.
-    The rounding is post-processing, so it does not change the privacy of the noise.
+    The distributions are correct, but the noise can be predicted from the seed. Integers get Gaussian noise that
+    is rounded, which is post-processing.
 
     Parameters
     ----------

@@ -1,9 +1,8 @@
-"""The journal of a charged audit, which is kept until its report is complete, so that an interruption has no extra
-cost.
+"""The journal of a charged audit, which is kept until the report is complete.
 
-Each audit has a folder with mode 0700 in the state folder. It contains the id of the charge, a mark that noise was
-started, and the complete report. It does not contain rows or any result that was computed from rows without noise. The
-same command finds the folder again.
+An audit that is interrupted can therefore be continued without an additional cost. Each audit has a folder with mode
+0700 in the state folder. It contains the id of the charge, a mark that noise was started, and the complete report. It
+does not contain rows or any result that was computed from rows without noise. The same command finds the folder again.
 """
 
 from __future__ import annotations

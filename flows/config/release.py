@@ -314,8 +314,9 @@ class ReleaseConfig(SourceSettings):
 
     @property
     def digest(self) -> str:
-        """The SHA-256 hash of the settings that determine the release. Files are included by name only, because their
-        content is in the `binding`.
+        """The SHA-256 hash of the settings that determine the release.
+
+        Files are included by name only, because their content is in the `binding`.
         """
         settings = {name: value for name, value in self.public().items() if name not in INCIDENTAL}
         if self.series.name is None:  # keeps the digest of versions without series

@@ -78,8 +78,9 @@ _SHOWN = 40  # the largest number of characters of a setting that are shown in a
 
 
 def setting(default: Any, description: str, **checks: Any) -> Any:
-    """Define a field of a settings model. The description is the help text of the option, and `...` as default means
-    required.
+    """Define a field of a settings model.
+
+    The description is the help text of the option, and `...` as default means required.
     """
     return Field(default, description=description, **checks)
 
@@ -98,8 +99,9 @@ class Settings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _is_text(cls, given: Any) -> Any:
-        """Refuse texts with lone surrogates. They come from file names that are not UTF-8, and cannot be stored by
-        Prefect or JSON.
+        """Refuse texts with lone surrogates.
+
+        They come from file names that are not UTF-8, and cannot be stored by Prefect or JSON.
         """
         for name, value in given.items() if isinstance(given, dict) else ():
             for text in value if isinstance(value, list | tuple) else (value,):
@@ -168,9 +170,7 @@ def group_of(field: FieldInfo) -> type[Settings] | None:
 
 
 def _longest(pattern: str) -> int:
-    """Return the length of the longest name that a pattern allows, which has the form of one character and {0,n}
-    others.
-    """
+    """Return the length of the longest name for a pattern that consists of one character and {0,n} others."""
     return 1 + int(pattern.rpartition(",")[2].rstrip("$)}"))
 
 

@@ -83,8 +83,9 @@ def software() -> dict[str, str]:
 
 @cache
 def own_code() -> str:
-    """Return the SHA-256 hash of the package's Python files and schemas, and of `pyproject.toml` in a checkout. It
-    takes 10 ms.
+    """Return the SHA-256 hash of the package's Python files and schemas, and of `pyproject.toml` in a checkout.
+
+    It takes 10 ms.
     """
     whole, found = hashlib.sha256(), dict[str, Path]()
     package = Path(str(resources.files(PACKAGE)))
@@ -102,9 +103,7 @@ def own_code() -> str:
 
 
 def config_hash(config: ReleaseConfig, bound: Binding) -> str:
-    """Return the value of `Entry.config` in the ledger, which consists of a hash of the settings and a hash of the
-    binding.
-    """
+    """Return the value of `Entry.config` in the ledger, which is a hash of the settings and a hash of the binding."""
     return f"{config.digest}+{hashlib.sha256(_text(bound).encode()).hexdigest()}"
 
 
@@ -213,8 +212,9 @@ def _software_differences(then: Mapping[str, str], now: Mapping[str, str]) -> It
 
 
 def _described(value: Any) -> Any:
-    """Convert settings to plain values. A dataclass becomes its class and its fields, and any other object becomes its
-    class.
+    """Convert settings to plain values.
+
+    A dataclass becomes its class and its fields, and any other object becomes its class.
     """
     if is_dataclass(value) and not isinstance(value, type):
         return {"class": type(value).__qualname__} | {

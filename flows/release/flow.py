@@ -62,8 +62,9 @@ PUBLISHED = "equistrata.release.published"
 
 
 def private_task(name: str) -> Callable[[Callable[Given, Made]], Task[Given, Made]]:
-    """Return a decorator for a Prefect task that may read private rows. Its results are not cached, persisted, printed
-    or retried.
+    """Return a decorator for a Prefect task that may read private rows.
+
+    Its results are not cached, persisted, printed or retried.
     """
     return task(name=name, cache_policy=NO_CACHE, persist_result=False, log_prints=False, retries=0, task_run_name=None)
 
@@ -80,8 +81,9 @@ def on_worker(job: Callable[[], None], pool: Executor) -> None:
 
 
 def tell_failure(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
-    """Log one sentence about a failed flow run and create an artifact. Use it for `on_failure` and `on_crashed`, also
-    in the process of a worker.
+    """Log one sentence about a failed flow run and create an artifact.
+
+    Use it for `on_failure` and `on_crashed`, also in the process of a worker.
     """
     sentence = failure_sentence(flow_run, state)
     flow_run_logger(flow_run, flow).error("%s", printable(sentence))
@@ -118,8 +120,9 @@ def failure_sentence(flow_run: FlowRun, state: State[Any]) -> str:
 
 
 def _cause(state: State[Any]) -> str:
-    """Return the message of an error of equistrata. The message of any other error is not used, because it might quote
-    a row.
+    """Return the message of an error of equistrata.
+
+    The message of any other error is not used, because it might quote a row.
     """
     error = getattr(state.data, "result", state.data)  # Prefect stores the error of a flow in a record in memory
     return f" ({str(error).strip().rstrip('.')})" if isinstance(error, EquistrataError) else ""
@@ -255,8 +258,9 @@ def _work_off(stage: str, jobs: Sequence[Callable[[], None]], pool: Executor) ->
 
 
 def _show(folder: Path) -> None:
-    """Create artifacts for the card and for the path of the internal scores. Exact numbers are not stored in Prefect's
-    database.
+    """Create artifacts for the card and for the path of the internal scores.
+
+    Exact numbers are not stored in Prefect's database.
     """
     if not (folder / "card.md").exists():
         return  # the release was moved away after it was complete, and then resumed
@@ -273,8 +277,9 @@ def _show(folder: Path) -> None:
 
 
 def _announce(config: ReleaseConfig, folder: Path) -> None:
-    """Emit an event that a release is complete, so that its audit can start (see docs/audit.md). The event only
-    contains settings.
+    """Emit an event that a release is complete, so that its audit can start (see docs/audit.md).
+
+    The event only contains settings.
     """
     dataset = config.dataset or ""
     emit_event(

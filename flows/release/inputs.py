@@ -1,7 +1,7 @@
-"""The objects that are named in the settings of a release: schemas, the unit, public weights and the source of the
-rows.
+"""The objects that are named in the settings of a release.
 
-The functions do not read any private row. They raise an InputError if a setting is invalid.
+They are schemas, the unit, public weights and the source of the rows. The functions do not read any private row. They
+raise an InputError if a setting is invalid.
 """
 
 from __future__ import annotations

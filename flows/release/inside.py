@@ -80,8 +80,9 @@ def keep_scores(release: Path, document: object) -> Path:
 
 
 def for_a_person() -> bool:
-    """Return True if the output is a terminal. Exact numbers are not printed elsewhere, because a pipe may end in a
-    log.
+    """Return True if the output is a terminal.
+
+    Exact numbers are not printed elsewhere, because a pipe may end in a log.
     """
     return sys.stdout.isatty()
 

@@ -25,8 +25,9 @@ class AlreadyMade(InputError):
 
 
 def with_release_id(config: ReleaseConfig, unique: str | None = None) -> ReleaseConfig:
-    """Return the configuration with a release id. If it is charged and has no id, the id is created from the name of
-    the output.
+    """Return the configuration with a release id.
+
+    If it is charged and has no id, the id is created from the name of the output.
     """
     if config.dataset is None or config.release_id is not None:
         return config
@@ -68,8 +69,9 @@ def prepare(config: ReleaseConfig) -> tuple[Plan, Account | None]:
 
 
 def prepared_plan(config: ReleaseConfig) -> tuple[Plan, Account | None]:
-    """Return the last result of `prepare` for this configuration, but only once. If there is none, the plan is created
-    now.
+    """Return the last result of `prepare` for this configuration, but only once.
+
+    If there is none, the plan is created now.
     """
     (plan, account), *_ = [each for each in _prepared if each[0].config == config] or [prepare(config)]
     _prepared.clear()

@@ -75,8 +75,9 @@ class Price:
         return cls(total, *parts)
 
     def drawn(self, unit: Unit) -> Price:
-        """Return the amounts at which noise is drawn for one row, so that a unit pays this price. If the synthesis
-        counts units, its noise is drawn for one unit.
+        """Return the amounts at which noise is drawn for one row, so that a unit pays this price.
+
+        If the synthesis counts units, its noise is drawn for one unit.
         """
         means, finding = (part * Fraction(1, unit.sum_cost) for part in (self.means, self.finding))
         counts, synthesis = (part * Fraction(1, unit.synthesis_cost) for part in (self.counts, self.synthesis))

@@ -145,8 +145,9 @@ class SeriesMonth:
         )
 
     def known(self, strata: Strata) -> State | None:
-        """Return the earlier measurements of the series for all marginals that still have the same meaning. In the
-        first month, return None.
+        """Return the earlier measurements of the series for all marginals that still have the same meaning.
+
+        In the first month, return None.
         """
         former = self.former
         if former is None or former.state is None:
@@ -154,8 +155,9 @@ class SeriesMonth:
         return former.state.fitting(strata, former.schema.modelled)
 
     def anew(self, schema: Schema) -> list[str]:
-        """Return the columns that the former release does not have or codes in a different way, so that nothing is
-        learned about them.
+        """Return the columns that the former release does not have or codes in a different way.
+
+        Nothing is learned about these columns.
         """
         if self.former is None:
             return []

@@ -151,6 +151,7 @@ def check_audit(columns: int, releases: int) -> None:
 
 def available_memory() -> int | None:
     """Return the number of bytes of memory that this process can use, from the machine or the limit of its container.
+
     If it is unknown, return None.
     """
     try:

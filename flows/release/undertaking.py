@@ -66,8 +66,9 @@ class Undertaking:
         self.published = whole or is_published(plan.config)
 
     def bind(self) -> None:
-        """Store the binding of the charge or, if the release is already charged, check it. If it has changed, an
-        InputError is raised.
+        """Store the binding of the charge or, if the release is already charged, check it.
+
+        If it has changed, an InputError is raised.
         """
         if self.journal is None or self.published:  # a complete release does not draw any more noise
             return
@@ -206,8 +207,9 @@ class Undertaking:
         self.journal.remove()
 
     def fail(self, error: BaseException) -> None:
-        """Mark the charges as failed if noise may have been drawn. The results that were paid for are kept, so that the
-        release can be resumed.
+        """Mark the charges as failed if noise may have been drawn.
+
+        The results that were paid for are kept, so that the release can be resumed.
         """
         if self.account is None or self.journal is None or is_published(self.plan.config):
             return

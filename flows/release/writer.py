@@ -16,8 +16,9 @@ import pyarrow.parquet as pq
 
 @contextmanager
 def row_files(folder: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
-    """Open both files and yield a function that appends a frame of rows to them. The files are complete when the block
-    ends.
+    """Open both files and yield a function that appends a frame of rows to them.
+
+    The files are complete when the block ends.
 
     Each frame is a row group in Parquet. If there are no rows, write an empty frame.
     """
@@ -39,8 +40,9 @@ def row_files(folder: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
 
 
 def arrow_text(frame: pd.DataFrame, table: pa.Table) -> bytes:
-    """Return the lines of a CSV file. They have the same bytes as with pandas, but Arrow is used if possible, which is
-    five times faster.
+    """Return the lines of a CSV file.
+
+    They have the same bytes as with pandas, but Arrow is used if possible, which is five times faster.
     """
     if frame.shape[1] == 1:  # an empty cell must be quoted if it is the whole line, which Arrow does not support
         return csv_text(frame)

@@ -134,8 +134,9 @@ def tried(attempt: Callable[[], Given], *lost: type[Exception]) -> Given:
 
 
 def remove_dead(parent: Path, pattern: str) -> None:
-    """Remove this user's folders that match a pattern and belong to ended processes, together with their incomplete
-    output.
+    """Remove this user's folders of ended processes that match a pattern.
+
+    The incomplete output folders that they name are removed as well.
     """
     with suppress(OSError):  # the folder does not exist, or its name is not valid
         for folder in list(parent.glob(pattern)):

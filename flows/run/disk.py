@@ -16,10 +16,9 @@ NO_LOCKS = errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS  # raised on file systems w
 
 
 class DiskFull(InputError):
-    """Error that is raised if the disk is full, if the user's quota is used up, or if a file exceeds the maximum file
-    size.
+    """Error that is raised if the disk is full, the user's quota is used up, or a file is too large.
 
-    The maximum can be set by `ulimit -f` or by the file system, such as FAT.
+    The maximum size of a file can be set by `ulimit -f` or by the file system, such as FAT.
     """
 
 
@@ -156,8 +155,9 @@ def telling_full_disk(*folders: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def free_bytes(folder: str) -> int:
-    """Return the number of free bytes on the disk of a folder. If it does not exist, the nearest existing parent is
-    used.
+    """Return the number of free bytes on the disk of a folder.
+
+    If it does not exist, the nearest existing parent is used.
     """
     for place in (Path(folder), *Path(folder).absolute().parents):
         try:

@@ -72,8 +72,9 @@ def held_folder(folder: Path, exist_ok: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def _recorded(folder: Path) -> Iterator[None]:
-    """Record a folder while the block runs. The record remains if the process is killed or if the folder is not
-    removed.
+    """Record a folder while the block runs.
+
+    The record remains if the process is killed or if the folder is not removed.
     """
     entry = _written(folder)
     try:

@@ -172,8 +172,9 @@ class Journal:
 
     @classmethod
     def unreadable(cls, release: str) -> Path | None:
-        """Return the folder of a journal that this version cannot read. If the journal is readable or does not exist,
-        return None.
+        """Return the folder of a journal that this version cannot read.
+
+        If the journal is readable or does not exist, return None.
 
         A journal is not readable if it is damaged or was written by another version.
         """
@@ -209,8 +210,9 @@ class Journal:
 
     @property
     def mark(self) -> str:
-        """The mark of the journal in the ledger. Only this journal contains the noise that the charged release has
-        drawn.
+        """The mark of the journal in the ledger.
+
+        Only this journal contains the noise that the charged release has drawn.
         """
         return hmac.digest(self.key, b"mark", "sha256").hex()
 
@@ -221,8 +223,9 @@ class Journal:
         return bound
 
     def bind(self, binding: Mapping[str, Any]) -> None:
-        """Store durably the values to which the charge will be bound. The caller must hold the journal and call this
-        before the charge.
+        """Store durably the values to which the charge will be bound.
+
+        The caller must hold the journal and call this before the charge.
         """
         record = _record(self.root) | {"format": JOURNAL_FORMAT, "binding": binding}
         write_durably(self.root / RECORD, json.dumps(record, indent=2))
@@ -262,8 +265,9 @@ class Journal:
             os.close(lock)
 
     def next_run(self) -> int:
-        """Increase the number of runs durably and return it. The first run has the number 1. The caller must hold the
-        journal.
+        """Increase the number of runs durably and return it.
+
+        The first run has the number 1. The caller must hold the journal.
         """
         runs = self.root / "runs"
         number = int(runs.read_text("ascii")) + 1 if runs.exists() else 1

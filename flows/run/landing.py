@@ -147,8 +147,9 @@ def land(work: Workspace, output: Path, mode: int | None = None, parent_mode: in
 
 
 def rename_to_new(source: Path, target: Path) -> None:
-    """Rename a folder or a file to a new name. If the name exists, even as an empty folder, a FileExistsError is
-    raised.
+    """Rename a folder or a file to a new name.
+
+    If the name exists, even as an empty folder, a FileExistsError is raised.
     """
     number = _rename_exclusively(source, target)
     if number in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):  # not supported by the system or the file system
@@ -194,8 +195,9 @@ def _take_place(output: Path, parent_mode: int, stack: ExitStack) -> Path:
 
 
 def _check_free(missing: list[Path]) -> None:
-    """Raise Held if another run has reserved the path of a missing parent, because its output could then not be
-    created.
+    """Raise Held if another run has reserved the path of a missing parent.
+
+    The output of the other run could not be created if its parent existed.
     """
     for folder in missing:
         beside = folder.with_name(_hidden_name(folder.name))

@@ -92,14 +92,13 @@ class Workspace:
         return self.root / "series.json"
 
     def learned(self, position: int) -> Path:
-        """Return the path of the measurements of a stratum combined with the information from earlier releases of a
-        series.
-        """
+        """Return the path of the measurements of a stratum, combined with the earlier releases of a series."""
         return self.root / f"learned{position}.json"
 
     def evidence(self, position: int) -> Path:
-        """Return the path of the data from which the model of a stratum is estimated. This is `learned` if it exists,
-        or the measurements.
+        """Return the path of the data from which the model of a stratum is estimated.
+
+        This is `learned` if it exists, or the measurements.
         """
         learned = self.learned(position)
         return learned if learned.exists() else self.measurements(position)
@@ -178,8 +177,10 @@ class Workspace:
         return self.units[unit] if self.units else str(unit)
 
     def keep_fit(self, position: int, measurements: Sequence[Measurement], model: Model | None = None) -> None:
-        """Save measurements in one durable step. A model is given if it cannot be estimated from them. If another
-        worker has already saved them, nothing is changed.
+        """Save measurements in one durable step.
+
+        A model is given if it cannot be estimated from them. If another worker has already saved them, nothing is
+        changed.
         """
         folder = Path(tempfile.mkdtemp(prefix=UNSAVED, dir=self.paid))
         save_measurements(measurements, folder / "measurements.json")
@@ -207,8 +208,9 @@ class Workspace:
         write_durably(self.mean(part), json.dumps(entry), UNSAVED, new=True)
 
     def keep_found(self, part: str, entry: object) -> None:
-        """Save the values of an open column in one durable step. If another worker has already saved them, nothing is
-        changed.
+        """Save the values of an open column in one durable step.
+
+        If another worker has already saved them, nothing is changed.
         """
         write_durably(self.found(part), json.dumps(entry), UNSAVED, new=True)
 

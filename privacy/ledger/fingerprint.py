@@ -106,14 +106,16 @@ class Fingerprint:
         return f"key={self.key} file={self.file} rows={self.rows} columns={','.join(sorted(self.columns))}"
 
     def same_rows(self, other: Fingerprint) -> bool:
-        """Return True if both fingerprints are of the same rows. This means that the files are equal, or that the rows
-        are equal in the same columns.
+        """Return True if both fingerprints are of the same rows.
+
+        This means that the files are equal, or that the rows are equal in the same columns.
         """
         return self.file == other.file or bool(self.rows and self.rows == other.rows)
 
     def alike(self, other: Fingerprint) -> bool:
-        """Return True if both fingerprints are of the same people. This means that the rows are the same, or that at
-        least SAME_COLUMNS columns are equal.
+        """Return True if both fingerprints are of the same people.
+
+        This means that the rows are the same, or that at least SAME_COLUMNS columns are equal.
         """
         return self.same_rows(other) or len(self.columns & other.columns) >= SAME_COLUMNS
 

@@ -131,8 +131,9 @@ class Ledger:
 
     @property
     def key_name(self) -> str | None:
-        """The name of the key with which fingerprints are made. It is empty if there is no key, and None if it is not
-        yet set.
+        """The name of the key with which fingerprints are made.
+
+        It is empty if there is no key, and None if it is not yet set.
         """
         with self._now() as now:
             return now.key()
@@ -584,8 +585,9 @@ class Ledger:
 
     @contextmanager
     def _now(self, *, writes: bool = False, newest: bool = False, keep: bool = False) -> Iterator[Transaction]:
-        """Run one transaction. An older copy is refused if `writes` or `newest`, and the head is stored if `writes` or
-        `keep`.
+        """Run one transaction.
+
+        An older copy is refused if `writes` or `newest`, and the head is stored if `writes` or `keep`.
         """
         heads = self._heads if writes or newest else None
         with self._store.transaction(writes=writes) as (connection, row):

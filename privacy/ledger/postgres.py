@@ -123,8 +123,9 @@ def postgres_engine(url: URL, lock_seconds: float) -> Engine:
 
 
 def queue(connection: Connection) -> None:
-    """Wait for other writers in order. Waiting for the lock of the row alone would take fifty writers ten times as
-    long.
+    """Wait for other writers in order.
+
+    Waiting for the lock of the row alone would take fifty writers ten times as long.
     """
     connection.execute(text(f"SELECT pg_advisory_xact_lock({WRITERS})"))
 

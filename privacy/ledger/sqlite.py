@@ -64,8 +64,9 @@ def sqlite_engine(path: Path, writes: bool, lock_seconds: float) -> Engine:
 
 
 def _begin_writing(connection: Connection, lock_seconds: float) -> None:
-    """Begin a transaction as the only writer. All waiting processes have the same chance, unlike with the timeout of
-    SQLite.
+    """Begin a transaction as the only writer.
+
+    All waiting processes have the same chance, unlike with the timeout of SQLite.
     """
     raw: Any = connection.connection.dbapi_connection  # raising an error through SQLAlchemy is twenty times slower
     deadline = time.monotonic() + lock_seconds
@@ -137,8 +138,9 @@ def create_file(path: Path, first_head: Callable[[str], dict[str, Any]], lock_se
 
 
 def layout_hash(connection: Connection) -> str:
-    """Return a hash of the tables, indices and triggers of the file, which detects changes. The table of leases is
-    excluded.
+    """Return a hash of the tables, indices and triggers of the file, which detects changes.
+
+    The table of leases is excluded.
     """
     rows = connection.exec_driver_sql("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name").all()
     leases = ("table", LEASES, LEASES, LEASES_TABLE)
@@ -158,14 +160,16 @@ def key_file(path: Path) -> Path:
 
 
 def beside(path: Path) -> list[Path]:
-    """Return the paths of the files that SQLite may use next to its own file. A copy of the ledger needs these files as
-    well.
+    """Return the paths of the files that SQLite may use next to its own file.
+
+    A copy of the ledger needs these files as well.
     """
     return [path.with_name(path.name + ending) for ending in ("-journal", "-wal", "-shm")]
 
 
 def writable(path: Path) -> bool:
-    """Return True if the file is writable. Its mode is checked as well, because the superuser can write to a read-only
-    file.
+    """Return True if the file is writable.
+
+    Its mode is checked as well, because the superuser can write to a read-only file.
     """
     return bool(path.stat().st_mode & 0o222) and os.access(path, os.W_OK)

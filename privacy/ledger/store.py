@@ -153,8 +153,9 @@ class Store:
                 ) from None
 
     def upgrade(self) -> None:
-        """Update the parts of the database other than the history. These are functions and rights on PostgreSQL, and
-        the journal mode on SQLite.
+        """Update the parts of the database other than the history.
+
+        These are functions and rights on PostgreSQL, and the journal mode on SQLite.
         """
         with self.transaction(writes=True) as (connection, _):
             if self.path is None:
@@ -212,9 +213,7 @@ class Store:
 
     @contextmanager
     def _sentences(self) -> Iterator[None]:
-        """Replace the errors of SQLAlchemy and of the drivers, because their messages may contain addresses, users and
-        values.
-        """
+        """Replace the errors of SQLAlchemy and the drivers, because they may contain addresses, users and values."""
         try:
             yield
         except DBAPIError as error:
@@ -246,8 +245,9 @@ class Store:
 
 
 def _close(engines: Mapping[tuple[int, bool], Engine]) -> None:
-    """Close the connections of this process. Connections that were inherited in a fork are closed by the parent
-    process.
+    """Close the connections of this process.
+
+    Connections that were inherited in a fork are closed by the parent process.
     """
     for (process, _), engine in engines.items():
         if process == os.getpid():
