@@ -327,8 +327,8 @@ class Ledger:
         release_id : str
             The name of the release, which has 1 to 100 printable characters. It must be new to the data set, unless
             `particulars` has a reason to charge the release again because noise had to be drawn again.
-        particulars : Particulars
-            The details of the charge.
+        particulars : Particulars, default=NO_PARTICULARS
+            The details of the charge. By default, there are none.
         series : Standing or None, default=None
             The month, if the release belongs to a series. The mark of the series is added to the parts of the charge.
         who : str or None, default=None
