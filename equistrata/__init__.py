@@ -1,6 +1,6 @@
-"""Synthetic microdata with a differential-privacy guarantee, small strata served as well as large ones.
+"""Differentially private synthetic microdata that are accurate for small strata as well as for large ones.
 
-The public names, each imported when it is first used, are those of `__all__`: see docs/api.md.
+The names in `__all__` are public. Each of them is imported when it is used for the first time. See docs/api.md.
 
 >>> import equistrata
 >>> equistrata.Schema.load("acs_employment").select(["SEX", "AGEP"]).sizes
@@ -42,7 +42,7 @@ _MODULES = {
     "combine": "analysis.release",
     "quality_report": "eval.scores.quality",
     "score": "eval.scores.scores",
-}  # the others are in `equistrata.api`
+}  # the other names are in `equistrata.api`
 
 
 def __getattr__(name: str) -> Any:

@@ -1,15 +1,15 @@
-"""`python -m equistrata`, which is the installed command too."""
+"""Entry point of the command line, for `python -m equistrata` and for the installed command."""
 
 import signal
 
 
 def main() -> None:
-    """Import the command line, and run it.
+    """Import the command line and run it.
 
-    Imports take half a second. Ctrl-C ends them as any program, without a traceback of whatever was being imported.
+    The import takes half a second. If the user presses Ctrl-C during this time, the program ends without a traceback.
     """
     handler = signal.getsignal(signal.SIGINT)
-    if handler is signal.default_int_handler:  # else somebody else decides what an interrupt does
+    if handler is signal.default_int_handler:  # otherwise other code has set its own handler
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from equistrata.flows.cli.main import main as command
 

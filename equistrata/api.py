@@ -1,4 +1,7 @@
-"""The public functions of `equistrata`, for programs and notebooks: the commands of these names, and a few more."""
+"""The public functions of `equistrata` for programs and notebooks.
+
+Most of them correspond to a command with the same name.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +23,25 @@ __all__ = ["audit", "plan", "publish", "ratio", "read_table", "release"]
 
 
 def read_table(table: str | Path | pd.DataFrame | None, schema: Schema | str | Path) -> CodedTable:
-    """Code the rows of a file or a data frame as the schema declares.
+    """Read a table and code its values as the schema declares.
 
-    Args:
-        table: a file, as CSV or Parquet, or a data frame; None for the simulated sample that comes with
-            equistrata.
-        schema: a schema, its file, or the name of a built-in one. Its default columns are read.
+    Parameters
+    ----------
+    table : str, Path, pandas.DataFrame or None
+        A CSV or Parquet file, or a data frame. If None, the simulated sample that comes with equistrata is used.
+    schema : Schema, str or Path
+        A schema, the path of its file, or the name of a built-in schema. Its default columns are read.
 
-    Raises:
-        InputError: the table cannot be read, lacks a column, or holds a value that is not declared. No value is quoted.
+    Returns
+    -------
+    CodedTable
+        The coded rows.
+
+    Raises
+    ------
+    InputError
+        If the table cannot be read, does not have a column, or contains a value that is not declared. The message does
+        not contain the value.
     """
     import pandas as pd
 
@@ -58,18 +71,35 @@ def ratio(
     noise: NoiseSource | None = None,
     **settings: Any,
 ) -> RatioEstimate:
-    """The ratio of two sums, privately, with an interval.
+    """Estimate the ratio of two sums with differential privacy.
 
-    Args:
-        numerator, denominator: shape (n,), in [0, 1]; the denominator is 0 or 1 unless `binary=False`.
-        weights: design weights with their declared bound; None for 1 each.
-        noise: secure noise unless another is given.
-        settings: the others of `equistrata.inference.ratios.ratio.RatioSettings`, as `mechanism`, `log` or `level`.
+    Parameters
+    ----------
+    numerator, denominator : array-like of shape (n,)
+        Values in [0, 1]. The values of the denominator must be 0 or 1, unless `binary=False`.
+    weights : RatioWeights or None, default=None
+        Design weights with a declared bound. If None, all weights are 1.
+    epsilon, delta : float
+        Parameters of the privacy guarantee.
+    noise : NoiseSource or None, default=None
+        Source of the noise. If None, secure noise is used.
+    **settings : object
+        Other fields of `equistrata.inference.ratios.ratio.RatioSettings`, for example `mechanism`, `log` or `level`.
 
-    Raises:
-        InputError: a setting out of its range, or numbers missing or out of their bounds.
+    Returns
+    -------
+    RatioEstimate
+        The estimate with its interval.
 
-    Cost: (ε, δ)-DP, add-remove. See docs/proofs/ratio.md.
+    Raises
+    ------
+    InputError
+        If a setting is out of its range, or if values are missing or out of bounds.
+
+    Privacy
+    -------
+    The estimate is (ε, δ)-differentially private under adding or removing one row. The proof is given in
+    docs/proofs/ratio.md.
     """
     from equistrata.inference.ratios.ratio import RatioSettings, private_ratio
     from equistrata.privacy.noise import SecureNoise
@@ -79,17 +109,31 @@ def ratio(
 
 
 def plan(column: str | None = None, **settings: Any) -> dict[str, Any]:
-    """What can be read in each stratum at which ε, from public numbers alone: what `equistrata plan --json` prints.
+    """Plan an estimate in each stratum, or a synthesis, from public numbers only.
 
-    Args:
-        column: a numeric column plans its mean; a categorical one, or none, a proportion. None with `synthesizer`,
-            which plans a synthesis.
-        settings: the options of `equistrata plan --help`, as `strata=["SEX"]`, `epsilon=0.5`, `relative_error=0.1`.
+    The result is the document that `equistrata plan --json` prints.
 
-    Raises:
-        InputError: a setting out of its range.
+    Parameters
+    ----------
+    column : str or None, default=None
+        The column to plan for. For a numeric column, the mean is planned. For a categorical column or None, a
+        proportion is planned. It must be None if `synthesizer` is given, which plans a synthesis.
+    **settings : object
+        The options of `equistrata plan --help`, for example `strata=["SEX"]`, `epsilon=0.5` or `relative_error=0.1`.
 
-    Cost: none, no row is read.
+    Returns
+    -------
+    dict
+        The plan.
+
+    Raises
+    ------
+    InputError
+        If a setting is out of its range.
+
+    Privacy
+    -------
+    There is no cost, because no row is read.
     """
     from equistrata.flows.cli.planning.plan import plan_document
     from equistrata.flows.cli.planning.settings import PlanSettings
@@ -98,17 +142,32 @@ def plan(column: str | None = None, **settings: Any) -> dict[str, Any]:
 
 
 def release(config: str | Path | None = None, **settings: Any) -> Path:
-    """Make a release in this process, as `equistrata release` does; no Prefect server is needed. Returns its folder.
+    """Make a release in this process, as the command `equistrata release` does. A Prefect server is not needed.
 
-    Args:
-        config: a YAML file with settings.
-        settings: the options of `equistrata release --help`, as `epsilon=1, strata=["SEX"], output="out"`; they win.
+    Parameters
+    ----------
+    config : str, Path or None, default=None
+        A YAML file with settings.
+    **settings : object
+        The options of `equistrata release --help`, for example `epsilon=1`, `strata=["SEX"]` or `output="out"`. They
+        take precedence over the file.
 
-    Raises:
-        InputError: a setting is wrong; nothing was charged or written.
-        LedgerError, BudgetExceeded: the ledger refuses.
+    Returns
+    -------
+    Path
+        The folder of the release.
 
-    Cost: the (ε, δ) of the settings, charged to the ledger if one is named; the card says it.
+    Raises
+    ------
+    InputError
+        If a setting is invalid. In this case nothing was charged or written.
+    LedgerError, BudgetExceeded
+        If the ledger refuses the charge.
+
+    Privacy
+    -------
+    The cost is the (ε, δ) of the settings. It is charged to the ledger if a data set is given, and it is stated on the
+    release card.
     """
     from equistrata.flows.cli.release import configured, prepared, run_release
 
@@ -118,15 +177,25 @@ def release(config: str | Path | None = None, **settings: Any) -> Path:
 
 
 def audit(*releases: str | Path, **settings: Any) -> Path:
-    """Audit releases against their private rows, as `equistrata audit` does. Returns the folder with the report.
+    """Audit releases against their private rows, as the command `equistrata audit` does.
 
-    Args:
-        releases: their folders; the first is compared with each other.
-        settings: the options of `equistrata audit --help`; `mode` is "internal" (exact numbers, not to be published) or
-            "public" (noisy, and paid for with `epsilon` and `delta`).
+    Parameters
+    ----------
+    *releases : str or Path
+        The folders of the releases. The first release is compared with each of the others.
+    **settings : object
+        The options of `equistrata audit --help`. If `mode` is "internal", the numbers are exact and must not be
+        published. If it is "public", they are noisy and cost `epsilon` and `delta`.
 
-    Raises:
-        InputError: a setting is wrong, or the rows are not those of the releases.
+    Returns
+    -------
+    Path
+        The folder with the report.
+
+    Raises
+    ------
+    InputError
+        If a setting is invalid, or if the rows are not the rows of the releases.
     """
     from equistrata.flows.audit.plan import AuditPlan
     from equistrata.flows.audit.steps import place
@@ -134,16 +203,32 @@ def audit(*releases: str | Path, **settings: Any) -> Path:
     from equistrata.flows.config.audit import AuditConfig
 
     resolved = AuditConfig.build(**settings, releases=tuple(map(str, releases)))
-    with place(AuditPlan.of(resolved)):  # all that can be wrong without the rows is said before Prefect starts
+    with place(AuditPlan.of(resolved)):  # report all errors that can be found without the rows before Prefect starts
         pass
     return run_audit(resolved)
 
 
 def publish(release: str | Path, destination: str | Path) -> Published:
-    """Copy what a release's manifest lists, each file held against its SHA-256, into a new folder, or a new `.zip`.
+    """Copy the files of a release to a new folder or a new `.zip` file.
 
-    Raises:
-        InputError: the destination cannot be made, or the release is seeded, incomplete or edited.
+    Only the files in the manifest of the release are copied. Each file is compared with its SHA-256 hash.
+
+    Parameters
+    ----------
+    release : str or Path
+        The folder of the release.
+    destination : str or Path
+        The new folder or the new file.
+
+    Returns
+    -------
+    Published
+        A summary of the published files.
+
+    Raises
+    ------
+    InputError
+        If the destination cannot be created, or if the release is seeded, incomplete or edited.
     """
     from equistrata.flows.publication.publish import publish_release
 

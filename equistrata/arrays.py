@@ -1,4 +1,4 @@
-"""Names of array types, for annotations."""
+"""Names of array types for annotations."""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,7 +1,8 @@
-"""Where the environments of other projects' packages are, which cannot live beside ours; `equistrata setup` makes them.
+"""Virtual environments for packages of other projects that cannot be installed together with equistrata.
 
-An environment is looked for in this order: as given or in its variable; `.venv-NAME` in the working folder, as in a
-checkout; `equistrata-NAME` in the environment that equistrata itself is installed in.
+The command `equistrata setup` creates them. An environment is searched for in the following order: the interpreter that
+is given or named by the environment variable, the folder `.venv-NAME` in the working folder, and the folder
+`equistrata-NAME` in the environment in which equistrata is installed.
 """
 
 from __future__ import annotations
@@ -13,17 +14,21 @@ from pathlib import Path
 
 from equistrata.errors import InputError
 
-STAMP = ".installed"  # written last: without it the installation was interrupted
+STAMP = ".installed"  # written at the end of the installation, so it is missing if the installation was interrupted
 
 
 @dataclass(frozen=True)
 class Environment:
-    """An environment of its own.
+    """A virtual environment of another project.
 
-    Attributes:
-        name: as `equistrata setup` takes it.
-        project: what it is for, in words.
-        variable: the environment variable that may name another interpreter.
+    Attributes
+    ----------
+    name : str
+        The name, which is the argument of `equistrata setup`.
+    project : str
+        The name of the project.
+    variable : str
+        The environment variable that can name another interpreter.
     """
 
     name: str
@@ -32,21 +37,35 @@ class Environment:
 
     @property
     def of_checkout(self) -> Path:
-        """Its folder in a checkout, from the working folder."""
+        """The folder of the environment in a checkout, relative to the working folder."""
         return Path(f".venv-{self.name}")
 
     @property
     def of_installation(self) -> Path:
-        """Its folder beside the packages of the Python that runs equistrata."""
+        """The folder of the environment next to the packages of the Python that runs equistrata."""
         return Path(sys.prefix) / f"equistrata-{self.name}"
 
     def interpreter(self, given: str | None = None) -> Path:
-        """Its interpreter: as given, else as its variable names it, else as it was set up.
+        """Return the path of the interpreter.
 
-        Raises InputError if it is not there.
+        Parameters
+        ----------
+        given : str or None, default=None
+            The path of the interpreter. If None, the environment variable is used. If this is not set either, the
+            environment that was created by `equistrata setup` is used.
+
+        Returns
+        -------
+        Path
+            The absolute path.
+
+        Raises
+        ------
+        InputError
+            If the interpreter does not exist.
         """
         named = given or os.environ.get(self.variable)
-        # Not resolved: an environment's interpreter is a link, and only by its own path does it find its packages.
+        # The interpreter is a link and finds its packages by its own path, so the path must not be resolved.
         folders = [folder for folder in (self.of_checkout, self.of_installation) if (folder / STAMP).exists()]
         found = named or next((str(interpreter_in(folder)) for folder in folders), None)
         if found is None or not os.path.isfile(found):
@@ -59,7 +78,7 @@ class Environment:
 
 
 def interpreter_in(folder: Path) -> Path:
-    """The interpreter of a virtual environment."""
+    """Return the path of the interpreter of a virtual environment."""
     return folder / "bin" / "python"
 
 

@@ -1,7 +1,7 @@
-"""Text that a terminal, a page or a picture shows as it is: no control characters, and none that are not seen.
+"""Text without control characters and invisible characters, for terminals, pages and pictures.
 
-A label, a name or a card may come from a stranger. An escape sequence in it would recolour or rewrite a terminal, and a
-bidirectional mark would show its letters in another order than they are in.
+A label, a name or a card may be written by an unknown person. An escape sequence in such a text could change the
+colours or the content of a terminal. A bidirectional mark could change the order in which the letters are shown.
 
 >>> printable("A\\x1b[31mB\\u202eC")
 'A\\\\u001b[31mB\\\\u202eC'
@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 
-# Category Cc but tab and newline; line and paragraph separators; marks that turn the direction of letters; characters
-# of no width, but those that join letters in words (U+200C, U+200D); lone surrogates, which have no encoding.
+# The category Cc without tab and newline, line and paragraph separators, marks that change the direction of text,
+# characters without width except those that join letters (U+200C, U+200D), and lone surrogates without an encoding.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ufffe\uffff\ud800-\udfff\U000e0000-\U000e007f]"
@@ -20,7 +20,10 @@ _HIDDEN = re.compile(
 
 
 def printable(text: str) -> str:
-    """The text with such characters as JSON writes them (`\\u202e`), so JSON stays the same document."""
+    """Replace control characters and invisible characters by JSON escapes (`\\u202e`).
+
+    A JSON document remains the same document.
+    """
     return _HIDDEN.sub(_escape, text)
 
 

@@ -1,1 +1,1 @@
-"""Prefect flows and tasks, the configuration, and the command line."""
+"""Releases and audits as flows and commands, from a configuration to the published files."""

@@ -1,1 +1,4 @@
-"""What it costs: budgets in zCDP, noise and private selection. This room knows no other room."""
+"""Privacy accounting: zCDP budgets, calibrated noise, private selection and the budget ledger.
+
+This package does not import any other package of equistrata.
+"""

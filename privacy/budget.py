@@ -1,7 +1,8 @@
-"""Zero-concentrated differential privacy amounts, and budgets that cannot be overspent.
+"""Privacy costs in zero-concentrated differential privacy (zCDP), and budgets that cannot be overspent.
 
-A mechanism is ρ-zCDP if for every pair of neighbouring tables and every order α > 1 the Rényi divergence of its
-outputs is at most ρα (Bun and Steinke, arXiv:1605.02065). See docs/proofs/budget.md for composition and groups.
+A mechanism is ρ-zCDP if the Rényi divergence of order α between its outputs on two neighbouring tables is at most ρα,
+for every pair of neighbours and every α > 1 (Bun and Steinke, arXiv:1605.02065). See docs/proofs/budget.md for
+composition and group privacy.
 
 >>> rho = Rho.from_epsilon_delta(1, 1e-9)
 >>> round(float(rho), 7)
@@ -29,8 +30,22 @@ REPLACE_ONE: Relation = "replace-one within a stratum"
 
 
 def relation_of(unit: str | None, kind: str = ADD_REMOVE) -> str:
-    """A neighbouring relation in words: what is added or removed (or replaced) has one value of the column `unit`.
+    """Return the name of a neighbouring relation.
 
+    Parameters
+    ----------
+    unit : str or None
+        Column that identifies the unit of privacy. If None, the unit is a single row.
+    kind : str, default="add-remove"
+        How two neighbouring tables differ.
+
+    Returns
+    -------
+    str
+        The name of the relation, as the ledger and the release card show it.
+
+    Examples
+    --------
     >>> relation_of(None), relation_of("SERIALNO", "replace-one")
     ('add-remove', 'replace-one of all rows with one SERIALNO')
     """
@@ -42,7 +57,15 @@ _ROWS = "a group has at least one row, as a whole number"
 
 
 class BudgetExceeded(EquistrataError, ValueError):
-    """More was asked for than is left. Carries the amounts `asked` and `left`."""
+    """Error that is raised if the cost of a step is larger than the remaining budget.
+
+    Attributes
+    ----------
+    asked : Rho
+        Cost of the step.
+    left : Rho
+        Amount that is left in the budget.
+    """
 
     exit_code = 2
 
@@ -53,15 +76,30 @@ class BudgetExceeded(EquistrataError, ValueError):
         self._what = what
 
     def __reduce__(self) -> tuple[type[BudgetExceeded], tuple[Rho, Rho, str]]:
-        return type(self), (self.asked, self.left, self._what)  # so that it may come out of a worker process
+        return type(self), (self.asked, self.left, self._what)  # so that a worker process can pass the error on
 
 
 @total_ordering
 @dataclass(frozen=True)
 class Rho:
-    """An amount of zCDP, exact: splits add up to what was split, to the last bit.
+    """An exact amount of zCDP.
 
-    `exact` is a non-negative fraction (a float at its exact value). Raises InputError for what is no such amount.
+    The amount is stored as a fraction, so that the parts of a split add up to the original amount exactly.
+
+    Parameters
+    ----------
+    amount : Fraction, float or int
+        The amount, which must not be negative. A float is converted at its exact value.
+
+    Attributes
+    ----------
+    exact : Fraction
+        The amount as a non-negative fraction.
+
+    Raises
+    ------
+    InputError
+        If the amount is negative or not a finite number.
     """
 
     exact: Fraction
@@ -74,14 +112,33 @@ class Rho:
 
     @classmethod
     def of(cls, amount: Rho | Fraction | float | int) -> Rho:
-        """The amount itself, or a number as an amount."""
+        """Convert a number to an amount of zCDP. If it is already a Rho, return it unchanged."""
         return amount if isinstance(amount, Rho) else cls(amount)
 
     @classmethod
     def of_pure(cls, epsilon: float) -> Rho:
-        """What pure ε-DP costs in zCDP: at most ε²/2 (Bun and Steinke, Proposition 1.4), exactly so of the float.
+        """Return the zCDP cost of a mechanism that is ε-differentially private.
 
-        Raises InputError for what is no finite number, or a negative one.
+        The cost is ε²/2, computed exactly from the given float.
+
+        Parameters
+        ----------
+        epsilon : float
+            Parameter of pure differential privacy, ε ≥ 0.
+
+        Returns
+        -------
+        Rho
+            The cost, which is an upper bound for every ε-DP mechanism.
+
+        Raises
+        ------
+        InputError
+            If `epsilon` is negative or not a finite number.
+
+        References
+        ----------
+        Bun and Steinke (2016), arXiv:1605.02065, Proposition 1.4.
         """
         if _fraction(epsilon, "epsilon") < 0:
             raise InputError(f"epsilon must not be negative, not {float(epsilon)}")
@@ -89,37 +146,114 @@ class Rho:
 
     @classmethod
     def from_epsilon_delta(cls, epsilon: float, delta: float) -> Rho:
-        """The largest ρ for which ρ-zCDP implies (ε, δ)-DP (`privacy.conversion.rho_within`). Raises InputError."""
+        """Return the largest ρ for which ρ-zCDP implies (ε, δ)-differential privacy.
+
+        Parameters
+        ----------
+        epsilon : float
+            Parameter of the guarantee, 0 < ε ≤ 500.
+        delta : float
+            Parameter of the guarantee, 0 < δ < 1.
+
+        Returns
+        -------
+        Rho
+            The amount, rounded down as described in `privacy.conversion.rho_within`.
+
+        Raises
+        ------
+        InputError
+            If `epsilon` or `delta` is out of its range.
+        """
         return cls(rho_within(epsilon, delta))
 
     def epsilon(self, delta: float) -> float:
-        """The ε for which this amount implies (ε, δ)-DP, 0 < δ < 1. Tight conversion, rounded up (∞ if past 700)."""
+        """Return the ε for which this amount of zCDP implies (ε, δ)-differential privacy.
+
+        Parameters
+        ----------
+        delta : float
+            Parameter of the guarantee, 0 < δ < 1.
+
+        Returns
+        -------
+        float
+            The value of ε from a tight conversion, rounded up. It is infinite if it is larger than about 700.
+        """
         return epsilon_at(float(self), delta)
 
     def group(self, rows: int) -> Rho:
-        """The cost for a group of `rows` ≥ 1 rows, as of one person or household: rows² times the amount.
+        """Return the cost for a group of rows, such as all rows of one person or household.
 
-        A row that is replaced by another is a group of two. See docs/proofs/budget.md. Raises InputError.
+        The cost is `rows` squared times this amount. Replacing one row by another counts as a group of two rows. See
+        docs/proofs/budget.md.
 
+        Parameters
+        ----------
+        rows : int
+            The number of rows in the group, at least 1.
+
+        Returns
+        -------
+        Rho
+            The cost for the whole group.
+
+        Raises
+        ------
+        InputError
+            If `rows` is not a positive integer.
+
+        Examples
+        --------
         >>> Rho.from_epsilon_delta(1, 1e-9).group(3).epsilon(1e-9)
         3.183315612047551
         """
         return self * from_one(rows, _ROWS) ** 2
 
     def per_row(self, rows: int) -> Rho:
-        """What may be paid for one row so that a group of `rows` ≥ 1 rows pays this amount: inverse of `group`, exact.
+        """Return the cost per row for which a group of rows has this cost.
 
-        Raises InputError for fewer.
+        This is the exact inverse of `group`.
 
+        Parameters
+        ----------
+        rows : int
+            The number of rows in the group, at least 1.
+
+        Returns
+        -------
+        Rho
+            The cost for a single row.
+
+        Raises
+        ------
+        InputError
+            If `rows` is not a positive integer.
+
+        Examples
+        --------
         >>> Rho(1).per_row(4).group(4) == Rho(1)
         True
         """
         return self * Fraction(1, from_one(rows, _ROWS) ** 2)
 
     def split(self, shares: Sequence[float | Fraction]) -> list[Rho]:
-        """Parts in proportion to non-negative `shares`; they add up exactly.
+        """Split the amount in proportion to the given shares.
 
-        Raises InputError where a share is negative or not finite, or all are zero.
+        Parameters
+        ----------
+        shares : sequence of float or Fraction
+            Non-negative shares. At least one of them must be positive.
+
+        Returns
+        -------
+        list of Rho
+            The parts, one per share. Their sum is exactly this amount.
+
+        Raises
+        ------
+        InputError
+            If a share is negative or not finite, or if all shares are zero.
         """
         exact = [_fraction(share, "a share") for share in shares]
         total = sum(exact)
@@ -147,8 +281,17 @@ class Rho:
 
 
 class Budget:
-    """An amount to spend, with a record of what was spent on what. Asking for more than is left raises.
+    """A privacy budget with a record of all charges.
 
+    A charge that is larger than the remaining amount raises an error and leaves the budget unchanged.
+
+    Parameters
+    ----------
+    rho : Rho
+        The total amount that can be spent.
+
+    Examples
+    --------
     >>> budget = Budget(Rho(1))
     >>> budget.spend(Rho(0.75), "marginals")
     Rho(exact=Fraction(3, 4))
@@ -163,29 +306,48 @@ class Budget:
 
     @classmethod
     def of(cls, amount: Budget | Rho | float) -> Budget:
-        """The budget itself, or one of this amount."""
+        """Create a budget of the given amount. If it is already a Budget, return it unchanged."""
         return amount if isinstance(amount, Budget) else cls(Rho.of(amount))
 
     @property
     def spent(self) -> Rho:
-        """What has been spent so far."""
+        """The amount that has been spent so far."""
         return self.total - self._left
 
     @property
     def remaining(self) -> Rho:
-        """What is left."""
+        """The amount that is left."""
         return self._left
 
     @property
     def entries(self) -> tuple[tuple[str, Rho], ...]:
-        """What was spent on what, in order."""
+        """The name and the amount of each charge, in order."""
         return tuple(self._spent)
 
     def spend(self, rho: Rho, what: str) -> Rho:
-        """Charge `rho`, before any row is read. Raises BudgetExceeded, and InputError for what is no Rho; then nothing
-        is charged.
+        """Charge an amount before any row is read.
 
-        Noise charges by itself (`equistrata.privacy.noise`); this is for what is drawn elsewhere.
+        The methods of `equistrata.privacy.noise.NoiseSource` call this method. Call it directly only if the noise is
+        drawn by other code.
+
+        Parameters
+        ----------
+        rho : Rho
+            The amount to charge.
+        what : str
+            Name of the charge, for the record and for error messages.
+
+        Returns
+        -------
+        Rho
+            The amount that was charged.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the amount is larger than the remaining budget. In this case nothing is charged.
+        InputError
+            If `rho` is not a Rho. In this case nothing is charged.
         """
         if _rho(rho) > self._left:
             raise BudgetExceeded(rho, self._left, what)
@@ -194,29 +356,71 @@ class Budget:
         return rho
 
     def part(self, rho: Rho, what: str) -> Budget:
-        """Charge `rho`, and return it as a budget of its own, which composes in sequence with the rest.
+        """Charge an amount and return it as a separate budget.
 
-        Raises as `spend`.
+        The new budget composes sequentially with the rest of this budget.
+
+        Parameters
+        ----------
+        rho : Rho
+            The amount to charge.
+        what : str
+            Name of the charge.
+
+        Returns
+        -------
+        Budget
+            A budget with the total `rho`.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the amount is larger than the remaining budget.
+        InputError
+            If `rho` is not a Rho.
         """
         return Budget(self.spend(rho, what))
 
     def parallel(self, rho: Rho, parts: Iterable[K], what: str) -> Mapping[K, Budget]:
-        """Charge `rho` once, and give each disjoint part of the rows a budget of `rho`.
+        """Charge an amount once and return a budget of that amount for each disjoint part of the rows.
 
-        Cost: `rho`, add/remove one row, by parallel composition. A replaced row costs up to 4ρ (`Rho.group`).
-        Raises as `spend`. See docs/proofs/budget.md.
+        Parameters
+        ----------
+        rho : Rho
+            The amount to charge.
+        parts : iterable of hashable
+            Names of the parts. Each row must belong to one part only.
+        what : str
+            Name of the charge.
+
+        Returns
+        -------
+        mapping of hashable to Budget
+            A budget with the total `rho` for each part.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the amount is larger than the remaining budget.
+        InputError
+            If `rho` is not a Rho.
+
+        Privacy
+        -------
+        The cost is `rho` under adding or removing one row, by parallel composition. Replacing one row costs up to 4
+        `rho` (see `Rho.group`). The proof is given in docs/proofs/budget.md.
         """
         self.spend(rho, what)
         return {part: Budget(rho) for part in parts}
 
 
-@lru_cache(maxsize=1 << 10)  # in exact fractions, for every draw of Laplace noise, of which there are many at one ε
+@lru_cache(maxsize=1 << 10)  # the fractions are exact and slow, and many Laplace draws use the same ε
 def _pure(epsilon: float) -> Rho:
     return Rho(epsilon) * epsilon * 0.5
 
 
 def _rho(amount: Any) -> Rho:
-    """An amount of zCDP, not a number, which might be an ε."""
+    """Return the amount if it is a Rho. A plain number is refused, because it could be an ε."""
     if not isinstance(amount, Rho):
         raise InputError(f"a budget is of a Rho, not of {amount!r}; give Rho(…), or Rho.from_epsilon_delta(…)")
     return amount
@@ -227,12 +431,30 @@ def _fraction(number: Any, what: str) -> Fraction:
         return number
     if isinstance(number, bool) or not isinstance(number, Real) or not math.isfinite(number):
         raise InputError(f"{what} must be a finite number, not {number!r}")
-    # Python's own integer: a NumPy one would overflow inside a fraction.
+    # A NumPy integer would overflow inside a fraction, so it is converted to a Python integer.
     return Fraction(int(number) if isinstance(number, Integral) else float(number))
 
 
 def from_one(value: Any, needed: str) -> int:
-    """A whole number of at least one. Raises InputError that says what is `needed`."""
+    """Return a whole number that is at least 1.
+
+    Parameters
+    ----------
+    value : object
+        The number to check.
+    needed : str
+        Description of the valid values, which starts the error message.
+
+    Returns
+    -------
+    int
+        The number as a Python integer.
+
+    Raises
+    ------
+    InputError
+        If the value is not a whole number or is smaller than 1.
+    """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise InputError(f"{needed}, not {value!r}")
     return int(value)

@@ -1,7 +1,7 @@
-"""Exact binomial draws from the operating system's random bits.
+"""Exact binomial draws from the random bits of the operating system.
 
-A trial succeeds if a uniform number is below p. A float p ≥ 2⁻¹¹ has at most 64 binary places, so comparing 64 random
-bits with them is exact; a smaller p is cut off after 64 places.
+A trial succeeds if a uniform random number is smaller than p. A float p ≥ 2⁻¹¹ has at most 64 binary places, so that a
+comparison with 64 random bits is exact. A smaller p is truncated after 64 binary places.
 
 >>> exact_binomial(70, np.array([0.0, 1.0])).tolist()
 [0, 70]
@@ -16,11 +16,24 @@ import numpy as np
 from equistrata.arrays import Counts, Floats
 from equistrata.errors import InputError
 
-ROWS_AT_ONCE = 1 << 16  # draws are made in blocks of this many, to bound memory
+ROWS_AT_ONCE = 1 << 16  # the number of draws in one block, which bounds memory use
 
 
 def exact_binomial(trials: int, p: Floats) -> Counts:
-    """One draw of Binomial(trials, p) for each p in [0, 1]. Any shape, shape kept."""
+    """Draw one value from Binomial(trials, p) for each probability in `p`.
+
+    Parameters
+    ----------
+    trials : int
+        The number of trials of each draw.
+    p : ndarray of float
+        Probabilities in [0, 1], of any shape.
+
+    Returns
+    -------
+    ndarray of int
+        The numbers of successes, with the same shape as `p`.
+    """
     flat = p.ravel()
     drawn = np.empty(flat.shape, dtype=np.int64)
     for start in range(0, len(flat), ROWS_AT_ONCE):
@@ -29,7 +42,27 @@ def exact_binomial(trials: int, p: Floats) -> Counts:
 
 
 def checked_trials(trials: int, probabilities: Floats) -> tuple[int, Floats]:
-    """A whole number of trials, and probabilities as floats. Raises InputError if they are none."""
+    """Check the parameters of a binomial draw.
+
+    Parameters
+    ----------
+    trials : int
+        The number of trials, from 1 to 2³¹ − 1.
+    probabilities : ndarray of float
+        Probabilities in [0, 1].
+
+    Returns
+    -------
+    trials : int
+        The number of trials as a Python integer.
+    probabilities : ndarray of float
+        The probabilities in double precision.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of its range.
+    """
     p = np.asarray(probabilities, dtype=np.float64)
     if not ((p >= 0) & (p <= 1)).all():
         raise InputError("the probabilities of a binomial draw must lie in [0, 1]")
@@ -39,10 +72,12 @@ def checked_trials(trials: int, probabilities: Floats) -> tuple[int, Floats]:
 
 
 def _exact_binomial(trials: int, p: Floats) -> Counts:
-    """Compare all trials' uniform numbers with p at once, binary place by binary place, from the first one down.
+    """Compare the uniform numbers of all trials with p at once, one binary place after another.
 
-    Of the trials that agree with p so far, a fair half has 0 in the next place. Where p has 1 there, those are below p
-    and succeed; where p has 0, the others are above and fail; the rest go on. Two random bits a trial on average.
+    The comparison starts at the most significant place and follows only the trials that agree with p so far. In the
+    next place, each of these trials has a 0 with probability 1/2. If p has a 1 in that place, the trials with a 0 are
+    smaller than p and succeed. If p has a 0, the trials with a 1 are larger than p and fail. The other trials remain
+    undecided. A trial needs two random bits on average.
     """
     certain = p >= 1
     places = (np.where(certain, 0.0, p) * 2.0**64).astype(np.uint64)
@@ -60,7 +95,10 @@ def _exact_binomial(trials: int, p: Floats) -> Counts:
 
 
 def _fair_coins(tosses: Counts) -> Counts:
-    """Binomial(tosses, ½) for each entry (all positive): the number of ones among that many random bits."""
+    """Draw from Binomial(tosses, 1/2) for each entry by counting the ones among random bits.
+
+    All entries must be positive.
+    """
     words = (tosses + 63) // 64
     ends = np.cumsum(words)
     bits = np.frombuffer(os.urandom(8 * int(ends[-1])), dtype=np.uint64).copy()

@@ -1,6 +1,10 @@
-"""The ε of a ρ at a δ, and the largest ρ that an (ε, δ) allows: OpenDP's tight conversion, on plain floats.
+"""Conversion between zCDP and approximate differential privacy.
 
-Source: Canonne, Kamath and Steinke, arXiv:2004.00010, Proposition 12.
+The functions use the tight conversion that is implemented in OpenDP. All parameters are floats.
+
+References
+----------
+Canonne, Kamath and Steinke (2020), arXiv:2004.00010, Proposition 12.
 
 >>> rho = rho_within(1.0, 1e-9)
 >>> round(rho, 7), epsilon_at(rho, 1e-9) <= 1
@@ -16,20 +20,53 @@ from typing import Any
 
 from equistrata.errors import InputError
 
-MAXIMAL_EPSILON = 500  # beyond it e^ε leaves floating point, and nothing is protected anyway
+MAXIMAL_EPSILON = 500  # a larger ε gives no protection, and e^ε would soon overflow
 _MINIMAL_RHO = 1e-100
 
 
 def epsilon_at(rho: float, delta: float) -> float:
-    """The ε for which ρ-zCDP, ρ ≥ 0, implies (ε, δ)-DP, 0 < δ < 1: rounded up, ∞ where it is past 700."""
+    """Return the ε for which ρ-zCDP implies (ε, δ)-differential privacy.
+
+    Parameters
+    ----------
+    rho : float
+        The amount of zCDP, ρ ≥ 0.
+    delta : float
+        Parameter of the guarantee, 0 < δ < 1.
+
+    Returns
+    -------
+    float
+        The value of ε, rounded up. It is infinite if it is larger than about 700.
+
+    Raises
+    ------
+    InputError
+        If `delta` is out of its range.
+    """
     _check_delta(delta)
     return _epsilon(rho, delta)
 
 
 def rho_within(epsilon: float, delta: float) -> float:
-    """The largest ρ (to one part in 10¹², rounded down) for which ρ-zCDP implies (ε, δ)-DP.
+    """Return the largest ρ for which ρ-zCDP implies (ε, δ)-differential privacy.
 
-    Raises InputError unless 0 < ε ≤ 500 and 0 < δ < 1, or if ρ would be too small for floating point.
+    Parameters
+    ----------
+    epsilon : float
+        Parameter of the guarantee, 0 < ε ≤ 500.
+    delta : float
+        Parameter of the guarantee, 0 < δ < 1.
+
+    Returns
+    -------
+    float
+        The value of ρ, rounded down. It is exact to one part in 10¹².
+
+    Raises
+    ------
+    InputError
+        If `epsilon` or `delta` is out of its range, or if ρ would be smaller than 10⁻¹⁰⁰.
     """
     if not _is_number(epsilon) or not 0 < epsilon <= MAXIMAL_EPSILON:
         raise InputError(f"epsilon must be a positive number, at most {MAXIMAL_EPSILON}, not {epsilon!r}")
@@ -52,9 +89,10 @@ def rho_within(epsilon: float, delta: float) -> float:
 
 @lru_cache(maxsize=1 << 10)
 def _around(epsilon: float, delta: float) -> tuple[float, float]:
-    """A ρ that ε allows and one that it does not, near one another: what lies outside need not be converted.
+    """Return a lower and an upper bound for ρ, so that fewer conversions are needed to compute it.
 
-    By the secant rule, from the approximation ε = ρ + 2√(ρ ln 1/δ). 0 and ∞ where it finds none.
+    The bounds are computed with the secant method. The starting point is given by the approximation ε = ρ + 2√(ρ ln
+    1/δ). If no lower bound is found, it is 0. If no upper bound is found, it is infinity.
     """
     below, above = 0.0, math.inf
 
@@ -83,14 +121,14 @@ def _around(epsilon: float, delta: float) -> tuple[float, float]:
     return below, above
 
 
-@lru_cache(maxsize=1 << 12)  # a conversion takes 4 ms, the way back a dozen, and both are asked for again and again
+@lru_cache(maxsize=1 << 12)  # a conversion takes 4 ms, its inverse needs about twelve, and both are called often
 def _epsilon(rho: float, delta: float) -> float:
     if rho == 0:
         return 0.0
     from equistrata.privacy import opendp_parts as dp
 
     space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
-    gaussian = dp.make_gaussian(*space, scale=1.0)  # its privacy map sends a distance d to ρ = d²/2
+    gaussian = dp.make_gaussian(*space, scale=1.0)  # its privacy map converts a distance d to ρ = d²/2
     profile = dp.make_zCDP_to_approxDP(gaussian).map(math.sqrt(2 * max(rho, _MINIMAL_RHO)))
     try:
         return float(profile.epsilon(delta))
@@ -99,7 +137,7 @@ def _epsilon(rho: float, delta: float) -> float:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)  # True would be an ε of 1
+    return isinstance(value, Real) and not isinstance(value, bool)  # True would count as ε = 1
 
 
 def _check_delta(delta: float) -> None:

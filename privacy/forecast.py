@@ -1,6 +1,6 @@
-"""What still fits into a lifetime budget: how many releases at a price, and at which ε each of a number of them.
+"""Forecasts of the releases that still fit into a lifetime budget.
 
-By the tight composition of `equistrata.privacy.budget`: prices are added in ρ, never in ε.
+Costs are added in ρ and never in ε, which gives the tight composition of `equistrata.privacy.budget`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,32 @@ from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho, from_one
 from equistrata.privacy.conversion import MAXIMAL_EPSILON
 
-_DIGITS = 6  # of an ε that is proposed
+_DIGITS = 6  # the number of significant digits of a proposed ε
 
 
 def releases_left(left: Rho, price: Rho) -> int:
-    """How many releases at `price` each still fit into `left`. Exact. Raises InputError for a price of nothing.
+    """Return the number of releases that still fit into the remaining budget.
 
-    Eight releases at ε = 1 fit into ε = 3, where adding ε would allow three.
+    Parameters
+    ----------
+    left : Rho
+        The amount that is left of the budget.
+    price : Rho
+        The cost of each release.
+
+    Returns
+    -------
+    int
+        The number of releases. It is computed exactly.
+
+    Raises
+    ------
+    InputError
+        If the price is zero.
+
+    Examples
+    --------
+    Eight releases at ε = 1 fit into a budget of ε = 3. A simple sum of the values of ε would only allow three.
 
     >>> releases_left(Rho.from_epsilon_delta(3, 1e-9), Rho.from_epsilon_delta(1, 1e-9))
     8
@@ -31,11 +50,29 @@ def releases_left(left: Rho, price: Rho) -> int:
 
 
 def epsilon_within(left: Rho, releases: int, delta: float) -> float:
-    """The ε that each of `releases` equal releases may have at `delta`, so that together they stay within `left`.
+    """Return the ε that each of several equal releases can have within the remaining budget.
 
-    Rounded down to six digits such that `Rho.from_epsilon_delta` of it truly fits; 0 if nothing is left. Raises
-    InputError for releases < 1, or delta not in (0, 1).
+    Parameters
+    ----------
+    left : Rho
+        The amount that is left of the budget.
+    releases : int
+        The number of releases, at least 1.
+    delta : float
+        Parameter of the guarantee of each release, 0 < δ < 1.
 
+    Returns
+    -------
+    float
+        The value of ε, rounded down to six significant digits so that all releases fit. It is 0 if nothing is left.
+
+    Raises
+    ------
+    InputError
+        If `releases` or `delta` is out of its range.
+
+    Examples
+    --------
     >>> left = Rho.from_epsilon_delta(3, 1e-9)
     >>> each = epsilon_within(left, 12, 1e-9)
     >>> each, releases_left(left, Rho.from_epsilon_delta(each, 1e-9))
@@ -49,13 +86,28 @@ def epsilon_within(left: Rho, releases: int, delta: float) -> float:
     step = Fraction(10) ** (math.floor(math.log10(epsilon)) - _DIGITS + 1)
     steps = math.floor(Fraction(epsilon) / step)
     while steps > 0 and Rho.from_epsilon_delta(float(steps * step), delta) > share:
-        steps -= 1  # the conversion back is rounded down by up to one part in 10¹², so this happens once at most
+        steps -= 1  # happens at most once, because the inverse conversion is exact to one part in 10¹²
     return float(steps * step)
 
 
 def those_that_fit(left: Rho, prices: Iterable[Rho]) -> list[Rho | None]:
-    """What is left after each release, in order; None for one that would be refused, at no cost.
+    """Return the amount that is left of the budget after each release.
 
+    Parameters
+    ----------
+    left : Rho
+        The amount that is left of the budget.
+    prices : iterable of Rho
+        The costs of the releases, in order.
+
+    Returns
+    -------
+    list of Rho or None
+        The remaining amount after each release. It is None if the release would exceed the budget. A release that does
+        not fit costs nothing.
+
+    Examples
+    --------
     >>> [None if left is None else float(left) for left in those_that_fit(Rho(1), [Rho(0.75), Rho(0.5), Rho(0.25)])]
     [0.25, None, 0.0]
     """

@@ -1,11 +1,12 @@
-"""Noise sources: every private number in a release comes out of one of these.
+"""Noise sources, which draw every noisy number of a release.
 
-A draw is paid for by the call that makes it: the call takes values, their sensitivity, the price and a budget; it
-charges the budget, checks OpenDP's privacy map of the noise against the price, and draws. Samplers that take a bare
-scale are private to this module (`tests/privacy/test_one_way_to_noise.py`). See docs/proofs/noise.md.
+Each method takes the values, their sensitivity, the price and a budget. It charges the budget, checks the privacy map
+of OpenDP against the price and then draws the noise. Samplers that only take a scale are private to this module, so
+that noise cannot be drawn without a charge (see `tests/privacy/test_one_way_to_noise.py`). The proofs are given in
+docs/proofs/noise.md.
 
-Releases use `SecureNoise` (OpenDP: cryptographic randomness, exact arithmetic). Tests and benchmarks use
-`SeededNoise`, whose outputs are marked as not private.
+Releases use `SecureNoise`, which is based on OpenDP and uses cryptographic randomness and exact arithmetic. Tests and
+benchmarks use `SeededNoise`. Its outputs are marked as not private.
 
 >>> import numpy as np
 >>> from equistrata.privacy.budget import Budget
@@ -38,10 +39,31 @@ A = TypeVar("A")
 
 
 def gaussian_sigma(rho: Rho | float, sensitivity: float = 1.0) -> float:
-    """The standard deviation σ = Δ/√(2ρ) that makes Gaussian noise on L2 sensitivity Δ cost ρ (Bun-Steinke, Prop. 1.6).
+    """Return the standard deviation of Gaussian noise that costs ρ.
 
-    Raises InputError for a ρ that is not positive.
+    Parameters
+    ----------
+    rho : Rho or float
+        Privacy cost in zCDP, ρ > 0.
+    sensitivity : float, default=1.0
+        The L2 sensitivity Δ of the values.
 
+    Returns
+    -------
+    float
+        The standard deviation σ = Δ/√(2ρ).
+
+    Raises
+    ------
+    InputError
+        If `rho` is not positive.
+
+    References
+    ----------
+    Bun and Steinke (2016), arXiv:1605.02065, Proposition 1.6.
+
+    Examples
+    --------
     >>> gaussian_sigma(0.5)
     1.0
     """
@@ -49,22 +71,43 @@ def gaussian_sigma(rho: Rho | float, sensitivity: float = 1.0) -> float:
 
 
 def selection_epsilon(rho: Rho | float) -> float:
-    """The ε of the exponential mechanism that costs ρ = ε²/8 (Cesar and Rogers, arXiv:2004.07223, Lemma 3.4).
+    """Return the parameter ε of the exponential mechanism that costs ρ = ε²/8.
 
-    Raises InputError for a ρ that is not positive.
+    Parameters
+    ----------
+    rho : Rho or float
+        Privacy cost in zCDP, ρ > 0.
+
+    Returns
+    -------
+    float
+        The parameter of the exponential mechanism.
+
+    Raises
+    ------
+    InputError
+        If `rho` is not positive.
+
+    References
+    ----------
+    Cesar and Rogers (2020), arXiv:2004.07223, Lemma 3.4.
     """
     return math.sqrt(8 * _amount(rho, "a private selection"))
 
 
 class NoiseSource(ABC):
-    """Randomness that protects rows, paid for as it is drawn.
+    """Base class of the noise sources.
 
-    `values` and `scores` may be arrays, or functions that compute them: these are called after the charge, so that
-    nothing refused has read a row. An unusable price is refused before anything is charged.
+    The arguments `values` and `scores` can be arrays or functions that compute arrays. A function is called after the
+    budget is charged, so that a refused step has not read any row. An invalid price is refused before anything is
+    charged.
 
-    Attributes:
-        private: whether what it makes is private in the real sense (safe floats, unpredictable).
-        name: what the release card calls it.
+    Attributes
+    ----------
+    private : bool
+        True if the noise is unpredictable and safe in floating-point arithmetic, so that the outputs are private.
+    name : str
+        The name of the noise source on the release card.
     """
 
     private: bool
@@ -73,17 +116,46 @@ class NoiseSource(ABC):
     def gaussian(
         self, values: Counts | Callable[[], Counts], sensitivity: float, rho: Rho, budget: Budget, what: str
     ) -> tuple[Counts, float]:
-        """Whole numbers plus discrete Gaussian noise, and its σ = Δ/√(2ρ).
+        """Add discrete Gaussian noise to whole numbers.
 
-        Args:
-            values: of an integer type, any shape, shape kept.
-            sensitivity: Δ > 0, the most that neighbours differ by in L2 norm.
-            rho: ρ > 0, charged to `budget`, which notes it as `what`.
+        Parameters
+        ----------
+        values : ndarray of int, or callable
+            Values of an integer type, of any shape.
+        sensitivity : float
+            The L2 sensitivity Δ > 0, which is the largest L2 distance between the values of two neighbouring tables.
+        rho : Rho
+            Privacy cost in zCDP, ρ > 0.
+        budget : Budget
+            Budget to which `rho` is charged.
+        what : str
+            Name of the charge.
 
-        Raises InputError for a price or sensitivity that is not positive (nothing is charged), or fractions among the
-        values; BudgetExceeded (nothing is charged); RuntimeError where OpenDP's map is above ρ (nothing is drawn).
+        Returns
+        -------
+        noisy : ndarray of int
+            The noisy values, with the same shape as `values`.
+        sigma : float
+            The standard deviation σ = Δ/√(2ρ) of the noise.
 
-        Cost: ρ-zCDP. Source: Canonne, Kamath and Steinke, arXiv:2004.00010, Theorem 4. See docs/proofs/noise.md.
+        Raises
+        ------
+        InputError
+            If the price or the sensitivity is not positive, in which case nothing is charged, or if the values are not
+            whole numbers.
+        BudgetExceeded
+            If the price is larger than the remaining budget. In this case nothing is charged.
+        RuntimeError
+            If the privacy map of OpenDP is larger than `rho`. In this case no noise is drawn.
+
+        Privacy
+        -------
+        The cost is ρ-zCDP under the neighbouring relation to which the sensitivity refers. The proof is given in
+        docs/proofs/noise.md.
+
+        References
+        ----------
+        Canonne, Kamath and Steinke (2020), arXiv:2004.00010, Theorem 4.
         """
         sensitivity = _positive(sensitivity)
         sigma = _positive(gaussian_sigma(rho, sensitivity))
@@ -94,15 +166,42 @@ class NoiseSource(ABC):
     def laplace(
         self, values: Floats | Callable[[], Floats], sensitivity: float, epsilon: float, budget: Budget, what: str
     ) -> tuple[Floats, float]:
-        """Real numbers plus independent Laplace noise, and its scale b = Δ/ε.
+        """Add independent Laplace noise to real numbers.
 
-        Args:
-            values: finite, any shape, shape kept; whole numbers if no rounding error is to add to Δ.
-            sensitivity: Δ > 0, the most that neighbours differ by in L1 norm.
-            epsilon: ε > 0; `budget` is charged ε²/2.
+        Parameters
+        ----------
+        values : ndarray of float, or callable
+            Finite values, of any shape. Use whole numbers if rounding errors must not increase the sensitivity.
+        sensitivity : float
+            The L1 sensitivity Δ > 0, which is the largest L1 distance between the values of two neighbouring tables.
+        epsilon : float
+            Privacy cost in pure differential privacy, ε > 0.
+        budget : Budget
+            Budget to which ε²/2 is charged.
+        what : str
+            Name of the charge.
 
-        Raises as `gaussian`, and InputError for values that are not finite.
-        Cost: ε-DP, hence ε²/2-zCDP (`Rho.of_pure`). See docs/proofs/noise.md.
+        Returns
+        -------
+        noisy : ndarray of float
+            The noisy values, with the same shape as `values`.
+        scale : float
+            The scale b = Δ/ε of the noise.
+
+        Raises
+        ------
+        InputError
+            If the price or the sensitivity is not positive, in which case nothing is charged, or if a value is not
+            finite.
+        BudgetExceeded
+            If the price is larger than the remaining budget. In this case nothing is charged.
+        RuntimeError
+            If the privacy map of OpenDP is larger than `epsilon`. In this case no noise is drawn.
+
+        Privacy
+        -------
+        The cost is ε-DP and therefore ε²/2-zCDP (see `Rho.of_pure`), under the neighbouring relation to which the
+        sensitivity refers. The proof is given in docs/proofs/noise.md.
         """
         sensitivity, epsilon = _positive(sensitivity), _positive(epsilon)
         scale = _positive(sensitivity / epsilon)
@@ -115,15 +214,47 @@ class NoiseSource(ABC):
     def select(
         self, scores: Floats | Callable[[], Floats], sensitivity: float, rho: Rho, budget: Budget, what: str
     ) -> int:
-        """The index of a high score by the exponential mechanism at ε = √(8ρ), ε over twice the sensitivity.
+        """Select the index of a high score with the exponential mechanism.
 
-        Args:
-            scores: at least one, all finite.
-            sensitivity: Δ > 0, the most that neighbours differ by in any score; they may differ either way.
-            rho: ρ > 0, charged to `budget`.
+        The mechanism uses ε = √(8ρ), divided by twice the sensitivity.
 
-        Raises as `gaussian`, and InputError for unusable scores.
-        Cost: ρ-zCDP. Source: Cesar and Rogers, arXiv:2004.07223, Lemma 3.4. See docs/proofs/selection.md.
+        Parameters
+        ----------
+        scores : ndarray of float, or callable
+            At least one score, in one dimension. All scores must be finite.
+        sensitivity : float
+            The sensitivity Δ > 0, which is the largest difference of any score between two neighbouring tables. The
+            difference can have either sign.
+        rho : Rho
+            Privacy cost in zCDP, ρ > 0.
+        budget : Budget
+            Budget to which `rho` is charged.
+        what : str
+            Name of the charge.
+
+        Returns
+        -------
+        int
+            The index of the selected score.
+
+        Raises
+        ------
+        InputError
+            If the price or the sensitivity is not positive, in which case nothing is charged, or if the scores are
+            invalid.
+        BudgetExceeded
+            If the price is larger than the remaining budget. In this case nothing is charged.
+        RuntimeError
+            If the privacy map of OpenDP is larger than `rho`. In this case nothing is drawn.
+
+        Privacy
+        -------
+        The cost is ρ-zCDP under the neighbouring relation to which the sensitivity refers. The proof is given in
+        docs/proofs/selection.md.
+
+        References
+        ----------
+        Cesar and Rogers (2020), arXiv:2004.07223, Lemma 3.4.
         """
         sensitivity = _positive(sensitivity)
         scale = _positive(2 * sensitivity / selection_epsilon(rho))
@@ -135,17 +266,46 @@ class NoiseSource(ABC):
 
     @abstractmethod
     def binomial(self, trials: int, probabilities: Floats) -> Counts:
-        """One draw of Binomial(trials, p) for each p in `probabilities`, all in [0, 1]. Any shape, shape kept.
+        """Draw one value from Binomial(trials, p) for each probability.
 
-        A person's own coin, in local privacy, which no budget pays: `equistrata.inference.federated.renyi` accounts for
-        it, in (ε, δ), and only `equistrata.inference.federated.poisson_binomial` may call it.
+        These are the coins that each person tosses in local privacy, so no budget is charged. The module
+        `equistrata.inference.federated.renyi` computes their (ε, δ). Only
+        `equistrata.inference.federated.poisson_binomial` may call this method.
+
+        Parameters
+        ----------
+        trials : int
+            The number of trials of each draw, from 1 to 2³¹ − 1.
+        probabilities : ndarray of float
+            Probabilities in [0, 1], of any shape.
+
+        Returns
+        -------
+        ndarray of int
+            The numbers of successes, with the same shape as `probabilities`.
+
+        Raises
+        ------
+        InputError
+            If a parameter is out of its range.
         """
 
     @abstractmethod
     def spawn(self, stream: int) -> NoiseSource:
-        """An independent source for part number `stream`, the same whatever order parts are made in."""
+        """Return an independent noise source for one part of the work.
 
-    # The samplers. Each also takes the sensitivity and price that its noise must keep.
+        Parameters
+        ----------
+        stream : int
+            The number of the part. The result depends on this number only, and not on the order of the calls.
+
+        Returns
+        -------
+        NoiseSource
+            A noise source of the same class.
+        """
+
+    # Samplers. Each one receives the sensitivity and the cost as well, so that it can check its own guarantee.
 
     @abstractmethod
     def _gaussian(self, counts: Counts, sigma: float, sensitivity: float, rho: Rho) -> Counts: ...
@@ -155,14 +315,15 @@ class NoiseSource(ABC):
 
     @abstractmethod
     def _select(self, scores: Floats, scale: float, sensitivity: float, rho: Rho) -> int:
-        """The largest of the scores with Gumbel noise of this scale, which is the exponential mechanism."""
+        """Return the index of the largest score after adding Gumbel noise. This is the exponential mechanism."""
 
 
 class SecureNoise(NoiseSource):
-    """OpenDP's samplers: discrete Gaussian and Laplace in exact arithmetic, noisy max, cryptographic randomness.
+    """Noise from the samplers of OpenDP.
 
-    Each draw checks OpenDP's privacy map of the very mechanism that draws, at the stated sensitivity, against the price
-    that was charged, and raises if the map is larger (beyond 10⁻⁹ relative float slack).
+    The samplers draw discrete Gaussian noise, Laplace noise and noisy maxima. They use exact arithmetic and
+    cryptographic randomness. Before each draw, the privacy map of the same OpenDP mechanism is compared with the price
+    that was charged. An error is raised if the map is larger, up to a relative tolerance of 10⁻⁹ for floats.
     """
 
     private = True
@@ -172,7 +333,7 @@ class SecureNoise(NoiseSource):
         return exact_binomial(*checked_trials(trials, probabilities))
 
     def spawn(self, stream: int) -> SecureNoise:
-        """Itself: the operating system's randomness has no streams to keep apart."""
+        """Return this noise source, because the randomness of the operating system does not have separate streams."""
         return self
 
     def _gaussian(self, counts: Counts, sigma: float, sensitivity: float, rho: Rho) -> Counts:
@@ -188,9 +349,15 @@ class SecureNoise(NoiseSource):
 
 
 class SeededNoise(NoiseSource):
-    """Reproducible noise for tests and benchmarks: the right distributions, from a seed that anyone may know.
+    """Reproducible noise for tests and benchmarks, which is not private.
 
-    Integers get rounded Gaussian noise: rounding is post-processing, but the noise is predictable.
+    The distributions are correct, but the noise can be predicted from the seed. Integers get Gaussian noise that
+    is rounded, which is post-processing.
+
+    Parameters
+    ----------
+    seed : int or numpy.random.SeedSequence
+        Seed of the random number generator.
     """
 
     private = False
@@ -204,7 +371,7 @@ class SeededNoise(NoiseSource):
         return np.asarray(self._rng.binomial(*checked_trials(trials, probabilities)), dtype=np.int64)
 
     def spawn(self, stream: int) -> SeededNoise:
-        """A source seeded by this one's seed and `stream` alone, not by what has been drawn."""
+        """Return a noise source that depends only on the seed and on `stream`, and not on previous draws."""
         key = (*self._sequence.spawn_key, stream)
         return SeededNoise(np.random.SeedSequence(self._sequence.entropy, spawn_key=key))
 
@@ -219,12 +386,39 @@ class SeededNoise(NoiseSource):
 
 
 def noise_source(seed: int | None) -> NoiseSource:
-    """Secure noise, or seeded noise (not private) if a seed is given."""
+    """Create a noise source.
+
+    Parameters
+    ----------
+    seed : int or None
+        If None, the noise is secure. Otherwise it is seeded and not private.
+
+    Returns
+    -------
+    NoiseSource
+        The new noise source.
+    """
     return SecureNoise() if seed is None else SeededNoise(seed)
 
 
 def source_of(noise: Any) -> NoiseSource:
-    """The noise source itself. Raises InputError for what is none: checked before a budget is charged."""
+    """Check that an object is a noise source before a budget is charged.
+
+    Parameters
+    ----------
+    noise : object
+        The object to check.
+
+    Returns
+    -------
+    NoiseSource
+        The same object.
+
+    Raises
+    ------
+    InputError
+        If the object is not an instance of NoiseSource.
+    """
     if not isinstance(noise, NoiseSource):
         what = f"the class {noise.__name__}" if isinstance(noise, type) else f"of type {type(noise).__name__}"
         raise InputError(f"noise is {what}, and no source of noise; give SecureNoise(), or SeededNoise(seed) in tests")
@@ -237,9 +431,9 @@ def _made(values: A | Callable[[], A]) -> A:
 
 def _whole(counts: Counts) -> Counts:
     array = np.asarray(counts)
-    if array.size and array.dtype.kind not in "iub":  # cutting off fractions would change the sensitivity
+    if array.size and array.dtype.kind not in "iub":  # rounding would change the sensitivity
         raise InputError("counts must be whole numbers of an integer type")
-    if array.size and array.dtype == np.uint64 and int(array.max()) >= 2**63:  # the sign would change
+    if array.size and array.dtype == np.uint64 and int(array.max()) >= 2**63:  # a conversion would change the sign
         raise InputError("counts must be less than 2⁶³")
     return array.astype(np.int64)
 
@@ -253,15 +447,15 @@ def _amount(rho: Any, what: str) -> float:
 
 def _positive(scale: Any) -> float:
     number = isinstance(scale, Real) and not isinstance(scale, bool)
-    if not number or not 1e-100 < float(scale) < 1e100:  # a small float type would overflow in what follows
+    if not number or not 1e-100 < float(scale) < 1e100:  # a 32-bit float could overflow in the next steps
         raise InputError(f"a noise scale or sensitivity must be a positive finite number, not {scale!r}")
     return float(scale)
 
 
 def _checked(mechanism: Any, sensitivity: float, claimed: float) -> Any:
-    """OpenDP's mechanism, if its privacy map keeps the claim. Raises RuntimeError."""
+    """Check that the privacy map of an OpenDP mechanism is not larger than `claimed`, or raise a RuntimeError."""
     charged = mechanism.map(sensitivity)
-    if not charged <= claimed * (1 + 1e-9):  # also when it is not a number
+    if not charged <= claimed * (1 + 1e-9):  # this is also true if `charged` is NaN
         raise RuntimeError(f"OpenDP charges {charged} for a step that claims {claimed}")
     return mechanism
 

@@ -1,7 +1,7 @@
-"""OpenDP's constructors, under its flag `contrib`.
+"""The constructors of OpenDP that need its flag `contrib`.
 
-Import this module inside the functions that need it: it takes a tenth of a second, and most commands draw no noise.
-`opendp.prelude` would import scikit-learn and Polars as well.
+Import this module inside the functions that need it. The import takes a tenth of a second, and most commands do not
+draw any noise. The module `opendp.prelude` would also import scikit-learn and Polars.
 """
 
 from opendp.combinators import make_zCDP_to_approxDP

@@ -1,9 +1,11 @@
-"""Which values of an open domain many rows hold: noisy counts above a threshold, in zCDP with a small δ.
+"""Private selection of the frequent values of an open domain, by noisy counts above a threshold.
 
-A value that one row alone holds would show that row if it were kept, and counts have no noise where there is no value.
-So values are kept where count plus Gaussian noise reaches a threshold that one row reaches with a chance of at most δ.
-Budgets are kept in ρ alone: δ is bought with ρ, at the rate of the (ε, δ) that everything must stay in. See
-docs/proofs/open-categories.md.
+If a value that occurs in a single row were published, it would reveal that row. Counts do not have noise at values that
+do not occur. Therefore a value is kept only if its count plus Gaussian noise reaches a threshold. The probability that
+the value of a single row reaches this threshold is at most δ.
+
+Budgets are recorded in ρ only, so the release pays for δ with an additional amount of ρ. The exchange rate depends on
+the (ε, δ) of the budget. See docs/proofs/open-categories.md.
 
 >>> from equistrata.privacy.noise import SeededNoise
 >>> kept, threshold = often(np.array([900, 300, 1]), Rho(0.0006), 1e-11, Budget(Rho(0.0006)), SeededNoise(0), "jobs")
@@ -27,18 +29,22 @@ from equistrata.errors import InputError
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
 
-MOST_PART = 0.1  # of any ρ that may buy δ
-STEEP = 4  # at least so many per cent less δ for a per cent less ρ, at one ε
+MOST_PART = 0.1  # the largest fraction of a budget's ρ that may be spent on δ
+STEEP = 4  # at a fixed ε, a ρ that is 1% smaller must make δ smaller by at least this percentage
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """What a noisy count must reach.
+    """Threshold for noisy counts.
 
-    Attributes:
-        sigma: of the Gaussian noise on each count.
-        least: the least noisy count that is kept, whole.
-        delta: the chance with which values that one unit alone holds are kept is at most this.
+    Attributes
+    ----------
+    sigma : float
+        The standard deviation of the Gaussian noise on each count.
+    least : int
+        The smallest noisy count that is kept.
+    delta : float
+        Upper bound for the probability that the values of a single unit are kept.
     """
 
     sigma: float
@@ -47,11 +53,33 @@ class Threshold:
 
     @classmethod
     def of(cls, rho: Rho, delta: float, rows: int = 1) -> Threshold:
-        """The lowest at these prices, ρ for one row and 0 < δ < ½ for one unit of up to `rows` rows.
+        """Compute the lowest threshold for the given privacy parameters.
 
-        Discrete Gaussian noise has no heavier tail than P[N(0, σ²) ≥ m − 1] at a whole m ≥ 1 (Canonne, Kamath and
-        Steinke, arXiv:2004.00010, Proposition 25), and a row's value is kept where the noise is at least T − 1; for
-        more rows see `chance`. Raises InputError for prices of nothing.
+        Discrete Gaussian noise does not have a heavier tail than P[N(0, σ²) ≥ m − 1] at an integer m ≥ 1. The value of
+        a single row is kept if the noise is at least T − 1. For more rows, see `chance`.
+
+        Parameters
+        ----------
+        rho : Rho
+            Privacy cost of one row, ρ > 0.
+        delta : float
+            Privacy parameter of one unit, 0 < δ < ½.
+        rows : int, default=1
+            The largest number of rows of a unit.
+
+        Returns
+        -------
+        Threshold
+            The lowest threshold that satisfies the bound.
+
+        Raises
+        ------
+        InputError
+            If `rho` is not positive or `delta` is out of its range.
+
+        References
+        ----------
+        Canonne, Kamath and Steinke (2020), arXiv:2004.00010, Proposition 25.
         """
         if not 0 < delta < 0.5:
             raise InputError(f"finding values needs a delta between 0 and 0.5, not {delta}")
@@ -62,9 +90,17 @@ class Threshold:
         return cls(sigma, least, delta)
 
     def chance(self, rows: int) -> float:
-        """At most this is the chance that a value is kept that none but `rows` ≥ 1 rows of one group hold.
+        """Bound the probability that a value is kept if it occurs only in the rows of one group.
 
-        The rows may hold one value, or as many as they are.
+        Parameters
+        ----------
+        rows : int
+            The number of rows of the group, at least 1. They can all have the same value or different values.
+
+        Returns
+        -------
+        float
+            Upper bound for the probability.
         """
         return min(1.0, rows * _tail((self.least - rows - 1) / self.sigma))
 
@@ -78,18 +114,46 @@ def often(
     what: str,
     rows: int = 1,
 ) -> tuple[npt.NDArray[np.intp], Threshold]:
-    """The places of the values that many rows hold, by falling noisy counts, and the threshold.
+    """Select the values that occur in many rows.
 
-    Args:
-        counts: of each value that is there, whole numbers, shape (values,). A row counts for one value at most. In an
-            order that no row decides, as that of the values' texts: of equal noisy counts the first comes first.
-        rho: charged to `budget`, which notes it as `what`.
-        delta: 0 < δ < ½, which no budget here is charged for: `bought` accounts for it.
-        rows: of a unit at most; δ is for a unit, and ρ for one row of it.
+    Parameters
+    ----------
+    counts : ndarray of int of shape (n_values,), or callable
+        The number of rows with each value. Each row is counted once at most. The order of the values decides between
+        equal noisy counts. It must not depend on the rows, so sort the values by name, for example.
+    rho : Rho
+        Privacy cost of one row, which is charged to `budget`.
+    delta : float
+        Privacy parameter of one unit, 0 < δ < ½. It is not charged to `budget` (see `bought`).
+    budget : Budget
+        Budget to which `rho` is charged.
+    noise : NoiseSource
+        Source of the Gaussian noise.
+    what : str
+        Name of the charge.
+    rows : int, default=1
+        The largest number of rows of a unit.
 
-    Raises as `NoiseSource.gaussian` and `Threshold.of`.
-    Cost: δ-approximate ρ-zCDP, add/remove (Bun and Steinke, arXiv:1605.02065, Definition 8.1), for the set of values
-    and their order. See docs/proofs/open-categories.md.
+    Returns
+    -------
+    kept : ndarray of int
+        The indices of the selected values, in descending order of their noisy counts.
+    threshold : Threshold
+        The threshold that was used.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of its range, or if the counts are not whole numbers.
+    BudgetExceeded
+        If the price is larger than the remaining budget.
+    RuntimeError
+        If the privacy map of OpenDP is larger than `rho`.
+
+    Privacy
+    -------
+    The set of selected values and their order satisfy δ-approximate ρ-zCDP under adding or removing one row (Bun and
+    Steinke, arXiv:1605.02065, Definition 8.1). The proof is given in docs/proofs/open-categories.md.
     """
     threshold = Threshold.of(rho, delta, rows)
     noisy, _ = noise.gaussian(counts, 1.0, rho, budget, what)
@@ -98,10 +162,27 @@ def often(
 
 
 def bought(rho: Rho, budgets: Iterable[tuple[float, float]]) -> float:
-    """The δ that an amount of ρ buys at the least rate δ/ρ of these (ε, δ), so that each of them still holds.
+    """Return the δ that can be used in exchange for an amount of ρ.
 
-    What is charged to a budget (ε, δ) stays (ε, δ)-DP if ρ for δ is charged like any other, and is at most MOST_PART
-    of what the budget holds. Raises InputError where δ is so large that this would not hold.
+    If the amount is charged like any other cost, then every budget still satisfies its (ε, δ). The amount must not be
+    larger than the fraction MOST_PART of the budget.
+
+    Parameters
+    ----------
+    rho : Rho
+        The amount to exchange.
+    budgets : iterable of (float, float)
+        The parameters ε and δ of each budget. The lowest of the rates δ/ρ is used.
+
+    Returns
+    -------
+    float
+        The value of δ.
+
+    Raises
+    ------
+    InputError
+        If the δ of a budget is too large for this exchange.
     """
     rates = []
     for epsilon, delta in budgets:
@@ -116,5 +197,5 @@ def bought(rho: Rho, budgets: Iterable[tuple[float, float]]) -> float:
 
 
 def _tail(sigmas: float) -> float:
-    """P[N(0, 1) ≥ sigmas]."""
+    """Return the probability that a standard normal variable is at least `sigmas`."""
     return math.erfc(sigmas / math.sqrt(2)) / 2

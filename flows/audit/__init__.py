@@ -1,1 +1,1 @@
-"""The audit flow."""
+"""The audit flow, its plan and its steps."""

@@ -1,4 +1,4 @@
-"""The account that a public audit is charged to, and its history in a report."""
+"""The account to which a public audit is charged, and the history of this account in a report."""
 
 from __future__ import annotations
 
@@ -21,16 +21,40 @@ from equistrata.privacy.ledger.ledger import Charge, Head, LedgerError
 
 @dataclass(frozen=True)
 class AuditAccount(Account):
-    """For one audit, with data set and id of the audited releases that were `charged` to any account of the ledger."""
+    """The account for one audit.
+
+    Attributes
+    ----------
+    charged : tuple of (str, str)
+        The data set and the id of each audited release that was charged to any account of the ledger.
+    """
 
     charged: tuple[tuple[str, str], ...] = ()
 
     def check_rows(self, work: Workspace, content: bytes) -> Fingerprint | None:
-        """The fingerprint of the rows that were read; None without key. Raises InputError if the releases' are others.
+        """Check that the rows are the rows of the audited releases.
 
-        Where no release was charged, they must be rows of some charge to this account. Charges without a fingerprint,
-        or with one of a key that the steward has replaced, cannot be checked. Raises LedgerError without the ledger's
-        key.
+        If no release was charged, the rows must belong to a charge of this account. A charge cannot be checked if it
+        has no fingerprint, or if its key was replaced by the steward.
+
+        Parameters
+        ----------
+        work : Workspace
+            The working folder with the digests of the rows.
+        content : bytes
+            The `content_digest` of the files.
+
+        Returns
+        -------
+        Fingerprint or None
+            The fingerprint of the rows. It is None if there is no key.
+
+        Raises
+        ------
+        InputError
+            If the releases were made from other rows.
+        LedgerError
+            If the key of the ledger is missing.
         """
         mine, key = self.fingerprint(work, content), self.ledger.key_name
         charges = _fingerprints(self.ledger.charges(self.dataset), key)
@@ -57,7 +81,7 @@ class AuditAccount(Account):
         return mine
 
     def history(self) -> BudgetHistory:
-        """The account up to now, for the report."""
+        """Return the history of the account for the report."""
         opened = self.ledger.account(self.dataset)
         assert opened.epsilon is not None
         assert opened.delta is not None
@@ -79,11 +103,29 @@ class AuditAccount(Account):
 
 
 def audit_account(config: AuditConfig, releases: Sequence[Released]) -> AuditAccount | None:
-    """The account of an audit: its own settings', else the releases'. None where there is none.
+    """Return the account of an audit, which is named in its settings or in the releases.
 
-    A public audit of a charged release must be charged too; an internal one shows the account if its ledger is named.
-    Raises InputError if there are several accounts, or one is missing or half named; LedgerError if the ledger is
-    damaged, or is not the one that the releases were charged to.
+    A public audit of a charged release must be charged as well. An internal audit shows the account if its ledger is
+    named.
+
+    Parameters
+    ----------
+    config : AuditConfig
+        The settings.
+    releases : sequence of Released
+        The audited releases.
+
+    Returns
+    -------
+    AuditAccount or None
+        The account. It is None if there is none.
+
+    Raises
+    ------
+    InputError
+        If the releases have several accounts, or if the account is missing or only partly named.
+    LedgerError
+        If the ledger is damaged, or if the releases were charged to another ledger.
     """
     entries = [release.ledger for release in releases if release.ledger is not None]
     datasets = {entry["dataset"] for entry in entries}
@@ -107,7 +149,7 @@ def audit_account(config: AuditConfig, releases: Sequence[Released]) -> AuditAcc
         )
     place = place_of(config.ledger)
     ledger = open_ledger(place)
-    # Whichever account is named: a release that was charged is audited with its own ledger, and its own rows.
+    # A release that was charged must be audited with its own ledger and its own rows, whatever account is named.
     ledger.verify([Head.parse(str(entry["head"])) for entry in entries])
     verify_with_cards(ledger, *(release.folder.resolve().parent for release in releases))
     ledger.budget(dataset)
@@ -116,6 +158,9 @@ def audit_account(config: AuditConfig, releases: Sequence[Released]) -> AuditAcc
 
 
 def _fingerprints(charges: Sequence[Charge], key: str | None) -> list[tuple[str | None, Fingerprint]]:
-    """Release id and fingerprint of the rows, of charges that have one with this key, or an early one without."""
+    """Return the release id and the fingerprint of each charge with this key.
+
+    Early charges have fingerprints without the name of a key, and they are included.
+    """
     found = [(charge.entry.release_id, Fingerprint.parse(charge.entry.fingerprint)) for charge in charges]
     return [(name, each) for name, each in found if each is not None and each.key in ("", key)]

@@ -1,4 +1,7 @@
-"""What is in a release, for the page about it: some synthetic rows, files, means. Nothing private is read."""
+"""The content of a release for its audit page: a few synthetic rows, the files, and the means.
+
+No private data are read.
+"""
 
 from __future__ import annotations
 
@@ -28,16 +31,16 @@ FOLDERS = {"measurements/": "the noisy marginals", "models/": "the fitted model 
 
 
 def contents_of(release: Release) -> Contents:
-    """What is in a release."""
+    """Return the content of a release."""
     return Contents(_rows(release), _files(release.folder), means_in(release))
 
 
 def _rows(release: Release) -> Table:
-    """Some rows, evenly from the first to the last: they lie stratum by stratum."""
+    """Return a few evenly spaced rows, because the rows are sorted by stratum."""
     rows = release.rows()
     some = rows.iloc[np.unique(np.linspace(0, len(rows) - 1, min(ROWS, len(rows))).astype(int))]
     for column in release.schema.columns:
-        if column.name in some and column.edges and column.release == "index":  # a bin by its place
+        if column.name in some and column.edges and column.release == "index":  # bins are released by their index
             words = ["" if pd.isna(place) else column.words(place) for place in some[column.name]]
             some = some.assign(**{column.name: words})
     called = {column.name: column.label or column.name for column in release.schema.columns}
@@ -58,11 +61,11 @@ def _files(folder: Path) -> Table:
 
 
 def means_in(release: Release) -> Table | None:
-    """A release's private means, if it has some."""
+    """Return a table of the private means of a release, or None if there are none."""
     means = release.private_means
     if means is None:
         return None
-    called = release.card.get("called", {})  # of the means' columns too, which the rows may not have
+    called = release.card.get("called", {})  # includes the columns of means, which the rows may not have
     lines = [
         (
             called.get(name, name) + (f", {estimator.replace('_', ' ')}" if len(estimates) > 1 else ""),

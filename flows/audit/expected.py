@@ -1,6 +1,6 @@
-"""The free public audit: pages of how far releases are expected to be off, from their folders alone.
+"""The free public audit, which estimates the errors of releases from their published folders.
 
-No private row, no ledger, no charge: it is post-processing of what was published.
+It does not use private rows or a ledger and is not charged, because it is post-processing of published results.
 """
 
 from __future__ import annotations
@@ -33,7 +33,29 @@ PAGE = "expected.html"
 def expected_report(
     folder: Path, config: AuditConfig, progress: Callable[[int, int], None] | None, workers: int = 1
 ) -> ExpectedReport:
-    """How far a release is expected to be off. Raises InputError where its folder does not say it."""
+    """Return a report of the expected errors of a release.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the release.
+    config : AuditConfig
+        The settings.
+    progress : callable or None
+        Function that is called with the number of completed replicates and their total number.
+    workers : int, default=1
+        The number of processes.
+
+    Returns
+    -------
+    ExpectedReport
+        The report.
+
+    Raises
+    ------
+    InputError
+        If the errors cannot be estimated from the folder.
+    """
     release, whole = Release.open(folder), Released.open(folder)
     (fact,) = facts([whole])
     release.answers.progress = progress
@@ -75,7 +97,7 @@ def expected_report(
 
 
 def _people(release: Released, groups: Sequence[str]) -> dict[str, float]:
-    """Group, in this order, → the sum of its released weights; empty without weights."""
+    """Return the sum of the released weights in each group. If there are no weights, the result is empty."""
     if release.weights is None:
         return {}
     table = release.table()
@@ -86,11 +108,28 @@ def _people(release: Released, groups: Sequence[str]) -> dict[str, float]:
 def expected_audit(
     config: AuditConfig, progress: Callable[[int, int], None] | None = None, workers: int = 1
 ) -> list[tuple[Path, ExpectedReport]]:
-    """Make a folder with a page for each release, beside the release (`NAME-expected`) or `output`.
+    """Create a folder with a page for each release.
 
-    `workers`: processes that make replicates side by side; they change no number.
+    The folder is `output`, or `NAME-expected` next to the release.
 
-    Returns the pages, and what is in them. Raises InputError; then nothing is written.
+    Parameters
+    ----------
+    config : AuditConfig
+        The settings.
+    progress : callable or None, default=None
+        Function that is called with the number of completed replicates and their total number.
+    workers : int, default=1
+        The number of processes that compute replicates. It does not change any result.
+
+    Returns
+    -------
+    list of (Path, ExpectedReport)
+        The path of each page and its report.
+
+    Raises
+    ------
+    InputError
+        If the settings are not valid, or if the errors of a release cannot be estimated.
     """
     if not config.releases:
         raise InputError("no release is named; give the folder of one at least")

@@ -1,7 +1,7 @@
-"""The audit flow: check the releases → load rows → charge → examine → publish the report.
+"""The audit flow: check the releases, load the rows, charge, examine, and publish the report.
 
-As in the release flow, only settings and the path of a private working folder travel through Prefect. Its artifact is
-the public report's Markdown; for an internal report it only says where the report is.
+As in the release flow, Prefect only receives settings and the path of a private working folder. The artifact of a
+public audit is the report in Markdown. The artifact of an internal audit only contains the path of the report.
 """
 
 from __future__ import annotations
@@ -38,20 +38,34 @@ deliver = private_task("publish report")(audit_steps.deliver)
 
 @flow(name="audit", log_prints=False, persist_result=False, validate_parameters=True)
 def audit(config: AuditConfig) -> str:
-    """Audit releases against their private rows; return the report's folder.
+    """Audit releases against their private rows.
 
-    Cost: nothing for an internal audit: its numbers are exact and stay in a folder of mode 0700; (ε, δ) of the
-    configuration for a public one, all releases together, charged to the ledger (where there is one) after the rows are
-    found to be readable, and to be those of the releases, and before noise is drawn. A charge is never taken back;
-    noise is never drawn twice for one. An audit that was interrupted goes on when the same is asked again: at no cost
-    if its report was saved or no noise was begun, else for another charge. A public one without ε and δ reads no row
-    and costs nothing: it says how far the releases are expected to be off, each in a folder of its own (that of the
-    first is returned).
+    If an audit was interrupted, it is continued by a run with the same settings. If the report was saved, or if no
+    noise was started, this is free. Otherwise the audit is charged again. Noise is never drawn twice for one charge,
+    and a charge is never refunded.
+
+    Parameters
+    ----------
+    config : AuditConfig
+        The settings.
+
+    Returns
+    -------
+    str
+        The folder of the report. A public audit without ε and δ has a folder for each release, and the first one is
+        returned.
+
+    Privacy
+    -------
+    An internal audit has no cost, because its exact numbers remain in a folder with mode 0700. A public audit costs the
+    (ε, δ) in the settings for all releases together. If there is a ledger, this cost is charged after the rows were
+    read and compared with the releases, and before noise is drawn. A public audit without ε and δ does not read any row
+    and has no cost. It reports the expected errors of the releases.
     """
     if config.free:
         return _expected(config)
     plan = AuditPlan.of(config)
-    # The place comes first: a run that does not get it is charged nothing.
+    # The output is reserved first, so that nothing is charged if this fails.
     printed = not config.pdf
     with ExitStack() as stack:
         landing = stack.enter_context(audit_steps.place(plan))
@@ -64,14 +78,15 @@ def audit(config: AuditConfig) -> str:
             examine(plan, work)
         if config.pdf:
             tell("print")
-            printed = print_pdf(page_of(work.staging))  # before it lands: a release's manifest lists it too
+            # Print the page first, because the manifest of a release includes the PDF file.
+            printed = print_pdf(page_of(work.staging))
         tell("publish")
         folder = deliver(plan, work)
         if plan.journal is not None:
             plan.journal.remove()
     if plan.public:
         text = (folder / "audit.md").read_text("utf-8")
-    else:  # exact numbers have no place in Prefect's database
+    else:  # exact numbers must not be stored in Prefect's database
         names = ", ".join(each.name for each in plan.facts)
         text = f"An internal audit of {names} is in `{folder}`. It is exact: not to be published."
     create_markdown_artifact(text, key=f"{config.mode}-audit", description=f"{config.mode} audit")
@@ -92,8 +107,10 @@ def _expected(config: AuditConfig) -> str:
 
 @contextmanager
 def charged(plan: AuditPlan, work: Workspace, read: Callable[[], None]) -> Iterator[None]:
-    """Have `read` read the rows, check whose they are, and charge what is done in the block, if it is public and an
-    account is known."""
+    """Read the rows, check that they belong to the releases, and charge the audit that is done in the block.
+
+    The audit is charged if it is public and an account is known.
+    """
     account, content = plan.account, unchanged(plan.source, read)
     rows = None if account is None else account.check_rows(work, content)
     if account is None or plan.journal is None:
@@ -139,5 +156,5 @@ def _charge(
 
 
 def page_of(folder: Path) -> Path:
-    """The report's page in its folder."""
+    """Return the path of the page of a report."""
     return next(folder.glob("*.html"))

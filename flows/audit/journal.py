@@ -1,7 +1,8 @@
-"""What is kept of a charged audit until its report is in place, so that an interruption costs nothing again.
+"""The journal of a charged audit, which is kept until the report is complete.
 
-A folder for each audit, mode 0700, in the state folder: the id of its charge, whether noise was begun, and the report,
-once it is whole. It has no row, and nothing computed from rows without noise. The same command finds it again.
+An audit that is interrupted can therefore be continued without an additional cost. Each audit has a folder with mode
+0700 in the state folder. It contains the id of the charge, a mark that noise was started, and the complete report. It
+does not contain rows or any result that was computed from rows without noise. The same command finds the folder again.
 """
 
 from __future__ import annotations
@@ -27,18 +28,23 @@ from equistrata.flows.run.claims import claim
 from equistrata.flows.run.disk import sync, sync_tree, unusable, write_durably
 from equistrata.flows.run.journal import STATE_VARIABLE, state_folder
 
-AUDITS = ".audits"  # in the state folder; the point keeps it from what looks for releases there
+AUDITS = ".audits"  # a hidden folder in the state folder, so that it is not mistaken for a release
 RECORD, BEGUN, REPORT = "audit.json", "begun", "report"
-_NOT_OF_IT = {"releases", "output", "pdf", "ledger"}  # settings that decide no number
+_NOT_OF_IT = {"releases", "output", "pdf", "ledger"}  # settings that do not have an effect on any number
 
 
 @dataclass(frozen=True)
 class AuditJournal:
-    """One audit's folder, which need not be there.
+    """The journal of one audit. Its folder may not exist.
 
-    Attributes:
-        release: the id of its charges in the ledger.
-        key: secret, of this audit.
+    Attributes
+    ----------
+    root : Path
+        The folder.
+    release : str
+        The id of the charges in the ledger.
+    key : str
+        A secret key of this audit.
     """
 
     root: Path
@@ -47,7 +53,10 @@ class AuditJournal:
 
     @classmethod
     def of(cls, config: AuditConfig, releases: Sequence[Released], account: AuditAccount) -> AuditJournal:
-        """That of an audit of these releases with these settings, with the id that it was charged under, if it was."""
+        """Return the journal of an audit with these settings and releases.
+
+        If it was charged before, the journal has the same id.
+        """
         about = config.model_dump(mode="json", exclude=_NOT_OF_IT)
         about |= {"of": [each.identity for each in releases], "books": [account.ledger.identity, account.dataset]}
         root = state_folder() / AUDITS / hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
@@ -58,17 +67,23 @@ class AuditJournal:
 
     @property
     def kept(self) -> bool:
-        """Whether it was charged, or about to be, and is not in its place."""
+        """True if the audit was charged or is about to be charged, and its report is not yet in the output folder."""
         return (self.root / RECORD).exists()
 
     @property
     def saved(self) -> Path | None:
-        """The report, once it is whole."""
+        """The folder of the complete report, or None."""
         return self.root / REPORT if (self.root / REPORT).is_dir() else None
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the audit while the block runs. Raises InputError if another process does, or it cannot be kept."""
+        """Hold the audit while the block runs.
+
+        Raises
+        ------
+        InputError
+            If another process holds the audit, or if its folder cannot be created.
+        """
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -79,37 +94,55 @@ class AuditJournal:
         try:
             yield
         finally:
-            if not self.kept:  # nothing was charged
+            if not self.kept:  # the audit was not charged
                 shutil.rmtree(self.root, ignore_errors=True)
             os.close(lock)
 
     def due(self, account: AuditAccount, content: bytes | None = None) -> bool:
-        """Whether noise has to be paid for: nothing was, or it may have been drawn and is not saved, or other rows are
-        meant than those with this digest."""
+        """Check whether the audit must be charged.
+
+        This is the case if it was not charged before, or if noise may have been drawn and the report was not saved. It
+        is also the case if the rows are different.
+
+        Parameters
+        ----------
+        account : AuditAccount
+            The account.
+        content : bytes or None, default=None
+            The digest of the rows. If None, the rows are not compared.
+
+        Returns
+        -------
+        bool
+            True if the audit must be charged.
+        """
         if not account.charges() or (self.saved is None and (self.root / BEGUN).exists()):
             return True
         return content is not None and not hmac.compare_digest(self._kept_rows, self._mark(content))
 
     def bind(self, content: bytes, again: bool) -> None:
-        """Write down durably, before a charge, its id and its rows; nothing that was drawn `again`, for other rows or
-        without being saved, is used any more."""
+        """Record durably the id and the rows of a charge before it is made.
+
+        If the noise is drawn again, all earlier results are removed, because they belong to other rows or were not
+        saved.
+        """
         if again:
-            self.begin()  # until it is paid for
+            self.begin()  # removed again by `paid`
             shutil.rmtree(self.root / REPORT, ignore_errors=True)
         record = {"release": self.release, "key": self.key, "rows": self._mark(content)}
         write_durably(self.root / RECORD, json.dumps(record))
 
     def paid(self) -> None:
-        """Write down durably that noise may be drawn once for what was charged."""
+        """Record durably that noise can be drawn once for the charge."""
         (self.root / BEGUN).unlink(missing_ok=True)
         sync(self.root)
 
     def begin(self) -> None:
-        """Write down durably, before noise is drawn, that it is."""
+        """Record durably that noise will be drawn."""
         write_durably(self.root / BEGUN, "")
 
     def save(self, report: Path) -> None:
-        """Keep the report, durably and in one step."""
+        """Save the report in one durable step."""
         unfinished = self.root / f".{REPORT}"
         shutil.rmtree(unfinished, ignore_errors=True)
         shutil.copytree(report, unfinished)
@@ -118,7 +151,7 @@ class AuditJournal:
         sync(self.root)
 
     def remove(self) -> None:
-        """Remove the folder, its record first."""
+        """Remove the folder. The record is removed first."""
         (self.root / RECORD).unlink(missing_ok=True)
         shutil.rmtree(self.root, ignore_errors=True)
 

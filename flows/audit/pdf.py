@@ -1,4 +1,4 @@
-"""A page as PDF, printed by a Chromium that is there."""
+"""Printing of a page as PDF with an installed Chromium browser."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Printer = Callable[[Path, Path], None]
 
 
 def printer() -> Printer:
-    """The program that prints pages here. Raises InputError if there is none."""
+    """Return a function that prints pages. If no browser is installed, raise an InputError."""
     browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
     if browser is not None:
         return lambda page, pdf: _chromium(browser, page, pdf)
@@ -31,7 +31,13 @@ def printer() -> Printer:
 
 
 def print_pdf(page: Path) -> bool:
-    """Print a page next to itself; False if that failed. The page stays as it is."""
+    """Print a page to a PDF file next to it. The page is not changed.
+
+    Returns
+    -------
+    bool
+        True if the page was printed.
+    """
     pdf = page.with_suffix(".pdf")
     try:
         printer()(page, pdf)

@@ -1,4 +1,7 @@
-"""An audit's plan from its configuration: releases, groups, where the rows are, the price. Touches no private row."""
+"""The plan of an audit, which contains the releases, the groups, the source of the rows and the price.
+
+No private row is read.
+"""
 
 from __future__ import annotations
 
@@ -40,23 +43,43 @@ from equistrata.privacy.budget import BudgetExceeded, Rho, relation_of
 
 @dataclass(frozen=True)
 class AuditPlan:
-    """A checked configuration and the public objects that it names."""
+    """A validated configuration and the public objects that it names."""
 
     config: AuditConfig
-    releases: tuple[Released, ...]  # opened and checked, one at least, of one schema and of the same rows
-    facts: tuple[ReleaseFacts, ...]  # of them, for the report
-    strata: Strata  # the groups, over the schema of what is scored: without the survey weight
-    source: Source  # of the private rows
-    output: Path  # to make
-    host: Released | None  # that a public audit is added to; None where it has a folder of its own
-    unit: Unit  # of privacy: that of the releases, with the most rows
-    price: Rho  # of a public audit, for one unit; 0 of an internal one
-    account: AuditAccount | None  # where it is charged; None if nowhere
-    journal: AuditJournal | None  # of an audit that is charged
+    releases: tuple[Released, ...]  # at least one release; all have the same schema and the same rows
+    facts: tuple[ReleaseFacts, ...]  # the facts about the releases for the report
+    strata: Strata  # the groups, based on the schema without the survey weight, which is not scored
+    source: Source  # the source of the private rows
+    output: Path  # the folder that is created
+    host: Released | None  # the release to which a public audit is added; None if it has a separate folder
+    unit: Unit  # the unit of privacy of the releases, with the largest number of rows
+    price: Rho  # the price of a public audit for one unit; 0 for an internal one
+    account: AuditAccount | None  # the account; None if there is none
+    journal: AuditJournal | None  # the journal, if the audit is charged
 
     @classmethod
     def of(cls, config: AuditConfig) -> AuditPlan:
-        """Check a configuration and open its releases. Raises InputError, LedgerError or BudgetExceeded."""
+        """Validate a configuration and open its releases.
+
+        Parameters
+        ----------
+        config : AuditConfig
+            The configuration.
+
+        Returns
+        -------
+        AuditPlan
+            The plan.
+
+        Raises
+        ------
+        InputError
+            If the configuration is not valid.
+        LedgerError
+            If the ledger cannot be used.
+        BudgetExceeded
+            If the price is larger than the remaining budget.
+        """
         if not config.releases:
             raise InputError("no release is named; give the folder of one at least")
         each_once(map(os.path.realpath, config.releases), "release")
@@ -122,7 +145,22 @@ class AuditPlan:
         return plan
 
     def added(self, folder: str, made: str = "", report: str = "") -> AddedAudit:
-        """The audit as the card of its host lists it, under its folder's name."""
+        """Return the entry of the audit on the card of its host.
+
+        Parameters
+        ----------
+        folder : str
+            The name of the folder of the audit.
+        made : str, default=""
+            The time of the audit.
+        report : str, default=""
+            The hash of the report.
+
+        Returns
+        -------
+        AddedAudit
+            The entry.
+        """
         assert self.host is not None
         compared = tuple(
             {"name": facts.name, "identity": release.identity}
@@ -136,9 +174,15 @@ class AuditPlan:
         return AddedAudit(folder, made, epsilon, delta, float(self.price), charged_as, private, report, compared)
 
     def check_host(self, host: Released) -> None:
-        """Raise InputError unless the audit can be added to that release, and leaves it as private as it is."""
+        """Check that the audit can be added to a release, and that the release remains private.
+
+        Raises
+        ------
+        InputError
+            If the audit cannot be added.
+        """
         where = f"release {str(host.folder)!r}"
-        with held(host.folder):  # if it cannot be changed, that is an error before any charge
+        with held(host.folder):  # raises an error before any charge if the release cannot be changed
             pass
         try:
             card = with_audit(host.card, self.added(self.output.name))
@@ -156,13 +200,19 @@ class AuditPlan:
 
     @property
     def together(self) -> Rho:
-        """The price of this audit, the releases and the audits in their folders, each once."""
+        """The total price of this audit, the releases, and the audits in their folders.
+
+        Each of them is counted once.
+        """
         parts = {name: rho for release in self.releases for name, rho in prices(release.card, release.identity).items()}
         return sum(parts.values(), start=self.price)
 
     @property
     def texts(self) -> dict[str, str]:
-        """Of the page: title, agency and contact; the last two are the first card's where they are not given."""
+        """The title, the agency and the contact of the page.
+
+        If the last two are not given, they are taken from the first card.
+        """
         card = self.releases[0].card.get("report") or {}
         own = self.config.report
         found = {"title": own.title, "agency": own.agency or card.get("agency")}
@@ -171,23 +221,23 @@ class AuditPlan:
 
     @property
     def public(self) -> bool:
-        """Whether the audit is a public one."""
+        """True for a public audit."""
         return self.config.mode == "public"
 
     @property
     def schema(self) -> Schema:
-        """Of the released rows."""
+        """The schema of the released rows."""
         return self.releases[0].schema
 
     @property
     def sections(self) -> list[str]:
-        """The sections of a public audit: none about classifiers where there is no target."""
+        """The sections of a public audit. If there is no target, the sections about classifiers are left out."""
         target = self.config.target or self.schema.target
         return [name for name in SECTION_SHARES if target or name not in OF_CLASSIFIER]
 
     @cached_property
     def outcomes(self) -> tuple[str, ...]:
-        """The columns with means in a release, for an internal audit to compare with the exact ones."""
+        """The columns with private means, which an internal audit compares with the exact means."""
         if self.public:
             return ()
         found = [name for release in self.releases if release.means for name in release.means["outcomes"]]
@@ -195,19 +245,25 @@ class AuditPlan:
 
     @property
     def codes(self) -> dict[str, tuple[tuple[Value, str], ...]]:
-        """The raw cells of each outcome that are no number, and what they mean."""
+        """The raw cells of each outcome that are not a number, with their meaning."""
         found = [release.means.get("codes", {}) for release in self.releases if release.means]
         return {name: tuple((raw, words) for raw, words in codes) for each in found for name, codes in each.items()}
 
     @property
     def columns(self) -> list[str]:
-        """Every raw column to read; the units' where they bound the rows: an internal audit compares with all rows."""
+        """The raw columns that are read.
+
+        A public audit also reads the column of the unit to bound its rows. An internal audit uses all rows.
+        """
         own = [self.unit.column] if self.public and self.unit.column is not None else []
         return list(dict.fromkeys([*self.schema.cells, *self.outcomes, *own]))
 
     @property
     def published(self) -> list[dict[str, ByStratum]]:
-        """Each release's means with intervals, of these strata and `all`: `column (estimator)` → stratum → mean."""
+        """The means of each release with their intervals, for `all` rows and for these strata.
+
+        The keys are `column (estimator)` and then the stratum.
+        """
         labels = {"all", *(self.strata.label(key) for key in self.strata.keys)}
         return [
             {
@@ -229,12 +285,15 @@ def _protected(release: Released) -> tuple[str | None, str]:
 
 
 def default_name(config: AuditConfig) -> str:
-    """Of the folder of an audit that is given none; a number follows it where there is one already."""
+    """Return the name of the folder of an audit if none is given.
+
+    If the name is already in use, a number is appended.
+    """
     return "audit" if len(config.releases) == 1 else "comparison"
 
 
 def _place(config: AuditConfig, releases: Sequence[Released]) -> tuple[Path, Released | None]:
-    """The folder to make, and the release that it is added to, if it is public and in one."""
+    """Return the folder that is created. For a public audit inside a release, return this release as well."""
     first = releases[0]
     if config.output is None:
         name = default_name(config)
@@ -255,7 +314,7 @@ def _place(config: AuditConfig, releases: Sequence[Released]) -> tuple[Path, Rel
             f"{str(output)!r} is in release {str(around)!r}, which this audit is not about; "
             "name another folder with --output"
         )
-    # Not `means.json`, say: readers of a release would expect that file.
+    # A name such as `means.json` is refused, because readers of a release expect a file with this name.
     taken = output.name.startswith(".") or output.name == "internal" or output.name in OWN
     if Path(os.path.realpath(output)).parent != around or taken:
         raise InputError(

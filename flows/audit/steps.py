@@ -1,5 +1,7 @@
-"""The steps of an audit, free of any orchestrator: rows rest in a private working folder, and only the report leaves
-it."""
+"""The steps of an audit, which do not depend on an orchestrator.
+
+The rows are stored in a private working folder, and only the report is copied to another place.
+"""
 
 from __future__ import annotations
 
@@ -48,9 +50,9 @@ ROWS, WEIGHTS = "rows.npy", "weights.npy"
 
 @scrubbed
 def load_rows(plan: AuditPlan, work: Workspace) -> None:
-    """Code the private rows by the releases' schema; keep them, and outcome columns, in the working folder.
+    """Code the private rows with the schema of the releases, and store the rows and the outcomes in the working folder.
 
-    A public audit keeps as many rows of each unit as the releases did at most, chosen anew.
+    A public audit uses as many rows of each unit as the releases, but it selects them independently.
     """
     snapshot, unit = Snapshot(plan.schema), plan.unit if plan.public else ROW
     key = b"" if unit.column is None else work.unit_key(np.random.default_rng(plan.config.seed))
@@ -71,11 +73,15 @@ def load_rows(plan: AuditPlan, work: Workspace) -> None:
 
 @scrubbed
 def examine(plan: AuditPlan, work: Workspace) -> None:
-    """Audit the releases against the rows in the working folder, and write the report into it.
+    """Compare the releases with the rows in the working folder, and write the report to the working folder.
 
-    What was paid for is saved before anything can end the command, and taken from there if it was saved before.
+    Results that were paid for are saved before the command can be stopped. If they were saved by a previous run, they
+    are used again.
 
-    Cost: the plan's price for a public audit, which must have been charged; an internal report is exact, at no cost.
+    Privacy
+    -------
+    A public audit costs the price of the plan, which must be charged before. An internal report is exact and has no
+    cost.
     """
     if plan.journal is not None and plan.journal.saved is not None:
         shutil.copytree(plan.journal.saved, work.staging)
@@ -146,13 +152,16 @@ def _examine(plan: AuditPlan, work: Workspace, expected: tuple[Expected, ...]) -
 
 
 def _expected(folder: Path, plan: AuditPlan) -> Expected:
-    """How far the free audit expects a release to be off in its groups; empty where its folder does not say that."""
+    """Return the errors in each group that the free audit estimates.
+
+    If they cannot be estimated, the result is empty.
+    """
     try:
         release = Release.open(folder)
         if release.strata.columns != plan.strata.columns:
             return {}
         found = expected_distances(release.answers, replicated=False)
-    except InputError:  # it published no measurements
+    except InputError:  # the release does not contain measurements
         return {}
     labels = [release.strata.label(key) for key in release.strata.keys]
     return {
@@ -163,14 +172,18 @@ def _expected(folder: Path, plan: AuditPlan) -> Expected:
 
 @scrubbed
 def deliver(plan: AuditPlan, work: Workspace) -> Path:
-    """Move the report to its place in one step: its owner's alone if internal; in a release, added with its price."""
+    """Move the report to its output folder in one step.
+
+    An internal report is only readable by its owner. If the report is added to a release, its price is added to the
+    card.
+    """
     if plan.host is not None:
         content = (work.staging / "audit.json").read_bytes()
         made, report = json.loads(content)["made"], hashlib.sha256(content).hexdigest()
         wanted = default_name(plan.config) if plan.config.output is None else plan.output.name
         place = plan.host.folder
         known = next((audit for audit in audits_of(read_card(place)) if audit["report"] == report), None)
-        if known is not None:  # it was killed right after it was added
+        if known is not None:  # the previous run was killed after it had added the audit
             return place / str(known["folder"])
         return add(place, wanted, work.staging, lambda card, name: with_audit(card, plan.added(name, made, report)))
     return land(work, plan.output, mode=0o755 if plan.public else 0o700, parent_mode=_parent_mode(plan))
@@ -178,16 +191,22 @@ def deliver(plan: AuditPlan, work: Workspace) -> Path:
 
 @contextmanager
 def place(plan: AuditPlan) -> Iterator[Path | None]:
-    """Hold the report's place in the block; None in a release, to which all may add. Raises InputError if taken."""
+    """Reserve the output folder while the block runs. It is None if the audit is added to a release.
+
+    Raises
+    ------
+    InputError
+        If the folder exists or is reserved by another run.
+    """
     if plan.host is not None:
         yield None
         return
     with claimed_output(plan.output, _parent_mode(plan)) as landing:
-        check_output(plan.output)  # another audit may have made it before this one got its place
+        check_output(plan.output)  # another audit may have created it before this one has reserved it
         yield landing
 
 
 def _parent_mode(plan: AuditPlan) -> int:
-    # If the report's folder is made too: a release's private folder is its owner's alone.
+    # The private folder of a release may be created, and it must only be readable by its owner.
     inside = plan.output.parent == private_folder(plan.releases[0].folder)
     return 0o700 if inside and not plan.public else 0o777

@@ -1,4 +1,4 @@
-"""`equistrata audit`."""
+"""The command `equistrata audit`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class AuditOptions(Settings):
-    """Options of the command that are no settings of the audit."""
+    """Options of the command that are not settings of the audit."""
 
     config: Path | None = setting(None, "The release's configuration file: where its rows are.")
     verbose: Flag = setting(False, "Show Prefect's own log.")
@@ -32,22 +32,23 @@ class AuditOptions(Settings):
 
 @command("audit", AuditOptions, AuditConfig)
 def audit_command(options: AuditOptions, given: dict[str, Any]) -> None:
-    """Audit releases against their private rows: the accuracy of each group's data, as a page to open in a browser.
+    """Audit releases against their private rows. The report shows the accuracy of the data for each group as a page.
 
-    [bold]--internal[/bold] (the default): exact numbers, at no cost, in a folder that only you can read. Not to be
-    published.
+    [bold]--internal[/bold] (default): The numbers are exact and have no cost. They are written to a folder that only
+    you can read, and must not be published.
 
-    [bold]--public[/bold]: noisy numbers with intervals, at the privacy cost (--epsilon, --delta).
+    [bold]--public[/bold]: The numbers are noisy and have intervals. The privacy cost is given by --epsilon and --delta.
 
     [bold]Examples[/bold]
       equistrata audit ny2018 --root-dir acs
       equistrata audit stratified vanilla --config release.yaml --output compared
       equistrata audit ny2018 --public --epsilon 0.5 --root-dir acs --ledger ledger.db --pdf
 
-    Without --epsilon and --delta, --public reads no row and costs nothing: its page says from the release's own numbers
-    how far each group is expected to be off.
+    If --public is used without --epsilon and --delta, no row is read and there is no cost. The page then shows the
+    expected error of each group, which is computed from the published numbers.
 
-    Source settings that are not given are those of the first release's card (it holds no path).
+    Settings of the source that are not given are taken from the card of the first release, which does not contain
+    paths.
     """
     found = from_release_config(options.config) if options.config is not None else {}
     config = AuditConfig.build(**found | given)
@@ -66,7 +67,7 @@ def audit_command(options: AuditOptions, given: dict[str, Any]) -> None:
 
 
 def _check(config: AuditConfig) -> AuditPlan:
-    """Refuse what can be refused without the rows; the plan of the rest."""
+    """Return the plan after all checks that do not need the rows."""
     from equistrata.flows.audit.plan import AuditPlan
     from equistrata.flows.audit.steps import place
 
@@ -81,7 +82,10 @@ def _check(config: AuditConfig) -> AuditPlan:
 
 
 def expect(config: AuditConfig) -> None:
-    """Print how far each group of each release is expected to be off, first the unknown ones; make the pages."""
+    """Print the expected error of each group of each release, and create the pages.
+
+    Groups with unknown errors are printed first.
+    """
     for page, report in expected_pages(config):
         grid = table(
             "how far released distributions are expected to be from the real ones", "group", ">rows (95 %)", ">off by",
@@ -99,7 +103,7 @@ def expect(config: AuditConfig) -> None:
 
 
 def expected_pages(config: AuditConfig) -> list[tuple[Path, ExpectedReport]]:
-    """Make the pages of a free audit, with a bar."""
+    """Create the pages of a free audit with a progress bar."""
     from equistrata.flows.audit.expected import expected_audit
 
     with progress_bars(err) as bar:
@@ -108,7 +112,22 @@ def expected_pages(config: AuditConfig) -> list[tuple[Path, ExpectedReport]]:
 
 
 def run_audit(config: AuditConfig, verbose: bool = False, server: TemporaryServer | None = None) -> Path:
-    """Run the audit flow in this process, with a server that was started ahead, if one was; its folder."""
+    """Run the audit flow in this process and return the folder of the report.
+
+    Parameters
+    ----------
+    config : AuditConfig
+        The settings.
+    verbose : bool, default=False
+        If True, show the log of Prefect.
+    server : TemporaryServer or None, default=None
+        A server that was already started.
+
+    Returns
+    -------
+    Path
+        The folder of the report.
+    """
     with flow_here(verbose, server):
         from equistrata.flows.audit.flow import audit
 
@@ -116,7 +135,7 @@ def run_audit(config: AuditConfig, verbose: bool = False, server: TemporaryServe
 
 
 def report_audit(folder: Path) -> None:
-    """Print the report's path and its verdict; exact numbers to a terminal only."""
+    """Print the path and the verdict of a report. Exact numbers are only printed to a terminal."""
     (path,) = folder.glob("*audit.json")
     document = json.loads(path.read_text("utf-8"))
     verdict = document["verdict"]

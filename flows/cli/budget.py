@@ -1,4 +1,4 @@
-"""The command line of the ledger: `equistrata budget create | show | history | verify | forecast | key | upgrade`."""
+"""The commands `equistrata budget create | show | history | verify | forecast | key | upgrade`."""
 
 from __future__ import annotations
 
@@ -31,11 +31,19 @@ class LedgerSettings(Settings):
     ledger: LedgerPlace | None = setting(None, "Path, URL without password, or block:NAME ($EQUISTRATA_LEDGER_URL).")
 
     def open(self) -> Ledger:
-        """The ledger. Raises InputError if none is named, LedgerError if it cannot be opened."""
+        """Return the ledger.
+
+        Raises
+        ------
+        InputError
+            If no ledger is named.
+        LedgerError
+            If the ledger cannot be opened.
+        """
         return self.opened()[0]
 
     def opened(self) -> tuple[Ledger, str | None]:
-        """The ledger, and the key for fingerprints if its place has one."""
+        """Return the ledger and the key for fingerprints, if it is given with the place of the ledger."""
         from equistrata.flows.config.places import place_of
         from equistrata.flows.run.ledgers import open_ledger
 
@@ -81,10 +89,11 @@ class ForecastSettings(QuerySettings):
 
 @command("budget create", CreateSettings)
 def create_budget(settings: CreateSettings) -> None:
-    """Give a data set its lifetime budget; make the ledger if it is not there.
+    """Create the lifetime budget of a data set. If the ledger does not exist, it is created as well.
 
-    A budget belongs to people, not to a name: rows of another account are refused under this one, unless
-    --same-people-as names it. Then the charges of both add up for these people, as show and verify print.
+    A budget belongs to people and not to a name. The rows of another account are refused unless this account is given
+    by --same-people-as. In this case, the charges of both accounts are added for these people, as shown by the commands
+    show and verify.
 
     [bold]Example[/bold]: equistrata budget create --config release.yaml --epsilon 4
     """
@@ -108,7 +117,7 @@ def create_budget(settings: CreateSettings) -> None:
 
 
 def _unit_column(settings: CreateSettings, file: ReleaseConfig | None) -> str | None:
-    """The column that names units: as given, else the configuration's, else the schema's."""
+    """Return the column of the unit from the settings, the configuration file or the schema, in this order."""
     if settings.unit is not None:
         return settings.unit
     if file is not None and file.unit is not None:
@@ -126,7 +135,9 @@ def _unit_column(settings: CreateSettings, file: ReleaseConfig | None) -> str | 
 
 @command("budget show", AccountSettings)
 def show(settings: AccountSettings) -> None:
-    """The budget of each data set, what is spent and what is left; and the ledger's head, to be kept elsewhere.
+    """Show the budget of each data set, the spent and the remaining amount, and the head of the ledger.
+
+    Keep a copy of the head in another place.
 
     [bold]Example[/bold]: equistrata budget show --ledger ledger.db
     """
@@ -149,7 +160,9 @@ def show(settings: AccountSettings) -> None:
 
 @command("budget history", AccountSettings)
 def history(settings: AccountSettings) -> None:
-    """Every charge, its outcome, and its reason. With --json, every entry with all its fields.
+    """Show every charge with its outcome and its reason.
+
+    If --json is given, every entry is shown with all of its fields.
 
     [bold]Example[/bold]: equistrata budget history census --ledger ledger.db
     """
@@ -175,7 +188,7 @@ def history(settings: AccountSettings) -> None:
 def verify(settings: VerifySettings) -> None:
     """Check every hash and sum of the history, and that it contains the heads that were printed earlier.
 
-    Without an anchor, a ledger that was made anew cannot be detected; see docs/ledger.md.
+    If no anchor is given, a ledger that was replaced by a new one cannot be detected (see docs/ledger.md).
 
     [bold]Example[/bold]: equistrata budget verify --ledger ledger.db --card releases/2026-10/card.json
     """
@@ -198,7 +211,9 @@ def verify(settings: VerifySettings) -> None:
 
 @command("budget upgrade", LedgerSettings)
 def upgrade(settings: LedgerSettings) -> None:
-    """Upgrade a ledger that an earlier version made, as its steward. Its history does not change.
+    """Upgrade a ledger that was created by an earlier version. The history does not change.
+
+    This command must be run by the steward of the ledger.
 
     [bold]Example[/bold]: equistrata budget upgrade
     """
@@ -210,9 +225,10 @@ def upgrade(settings: LedgerSettings) -> None:
 
 @command("budget key", LedgerSettings)
 def set_key(settings: LedgerSettings) -> None:
-    """Set the key of fingerprints to the one at hand, as the ledger's steward: the old one is lost, or was foreign.
+    """Set the key for fingerprints, if the old key was lost or was not the key of the ledger.
 
-    It is an entry of the history. Charges with fingerprints of another key are not compared with later ones.
+    This command must be run by the steward of the ledger. The change is recorded in the history. Charges with
+    fingerprints of another key are not compared with later ones.
 
     [bold]Example[/bold]: equistrata budget key --ledger ledger.db
     """
@@ -228,9 +244,9 @@ def set_key(settings: LedgerSettings) -> None:
 
 @command("budget forecast", ForecastSettings)
 def forecast(settings: ForecastSettings) -> None:
-    """How many releases the budget still allows, and the ε of each over a horizon.
+    """Show how many releases fit into the remaining budget, and the ε of each release for a given number of releases.
 
-    Costs compose in zCDP (ρ), which is tighter than adding up ε: half of ε costs about a quarter of ρ.
+    Costs are added in zCDP (ρ). This is tighter than adding values of ε, because half of ε costs about a quarter of ρ.
 
     [bold]Example[/bold]: equistrata budget forecast census --epsilon 1 --releases 24 --ledger ledger.db
     """
@@ -321,7 +337,7 @@ def _head_on(card: Path) -> Head:
 
 
 def _grid(title: str | Text, *headings: str) -> Table:
-    """A table that fits 80 columns."""
+    """Return a table that fits into 80 columns."""
     grid = table(title, *headings, box=SIMPLE_HEAD)
     for column in grid.columns:
         column.overflow = "fold"
@@ -337,7 +353,10 @@ def _answer(
     *shown: Table | Text | str,
     people: Iterable[SamePeople] = (),
 ) -> None:
-    """Print JSON for programs; else what people see of it, who shares a budget, and the head, to be kept elsewhere."""
+    """Print JSON for programs.
+
+    Otherwise print the tables, the accounts that share a budget, and the head of the ledger.
+    """
     if settings.as_json:
         return print_json(document | {"head": str(head)})
     for each in shown:

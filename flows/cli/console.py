@@ -1,4 +1,4 @@
-"""What commands print, and where: results to standard output, notes to standard error."""
+"""Output of the commands. Results are printed to standard output, and notes are printed to standard error."""
 
 from __future__ import annotations
 
@@ -30,13 +30,15 @@ SEEDED = "[bold yellow]not private[/]: seeded noise; for tests and benchmarks on
 
 
 def print_lines(*lines: str, console: Console = out) -> None:
-    """Print lines as they are: no markup, no colours, and not wrapped, since they are copied and compared."""
+    """Print lines without markup, colours and wrapping, so that they can be copied and compared."""
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_prose(sentence: str, indent: int = 0) -> None:
-    """Print a sentence in lines as wide as the screen; what a no-break space joins, as a number and its unit, stays.
+    """Print a sentence with line breaks for the width of the screen.
+
+    Words that are joined by a no-break space are not separated.
 
     >>> with out.capture() as printed:
     ...     print_prose("word " * 15 + "0.65\u00a0%.")
@@ -52,13 +54,13 @@ def print_prose(sentence: str, indent: int = 0) -> None:
 
 
 def note(kind: str, sentence: str) -> None:
-    """Print a sentence to standard error after a word with its style, as `[bold red]error:[/]`."""
+    """Print a sentence to standard error after a styled word, such as `[bold red]error:[/]`."""
     err.print(f"{kind} {escape(sentence)}", soft_wrap=True, highlight=False)
 
 
 @contextmanager
 def warnings_as_notes() -> Iterator[None]:
-    """Print what the block warns of to standard error, each sentence once: a command warns of what Python does."""
+    """Print the warnings of the block to standard error. Each sentence is printed once."""
     with warnings.catch_warnings(record=True) as met:
         warnings.simplefilter("always", UserWarning)
         yield
@@ -67,16 +69,16 @@ def warnings_as_notes() -> Iterator[None]:
 
 
 def print_json(document: Any, allow_nan: bool = True) -> None:
-    """Print JSON for programs; with escapes where standard output has another encoding than UTF-8."""
+    """Print JSON for programs. If the encoding of standard output is not UTF-8, non-ASCII characters are escaped."""
     own = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
     print(json.dumps(document, indent=2, ensure_ascii=not own, allow_nan=allow_nan))
 
 
 class _Printable:
-    """Standard output or error for text that rich does not print: `print`, logs, warnings, tracebacks."""
+    """Standard output or error for text that is not printed by rich, such as `print`, logs, warnings and tracebacks."""
 
     def __init__(self, stream: IO[str]) -> None:
-        self.rich_proxied_file = stream  # rich writes to it: its own sequences (colours, bars) are wanted
+        self.rich_proxied_file = stream  # rich writes to this stream directly, because its own sequences are allowed
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.rich_proxied_file, name)
@@ -91,12 +93,12 @@ class _Printable:
 
 
 def print_anything() -> None:
-    """Have standard output and error show what any code prints, and neither act on it nor end in a traceback.
+    """Make standard output and error safe for any text.
 
-    Control characters and marks that are not seen become escapes (`equistrata.printable`); what the encoding has not (●
-    or ε) becomes a question mark.
+    Control characters and invisible marks are replaced by escapes (see `equistrata.printable`). Characters that the
+    encoding does not support, such as ● or ε, are replaced by a question mark.
     """
-    vars(rich.text)["strip_control_codes"] = printable  # of all text that rich shows: ours, typer's and Prefect's
+    vars(rich.text)["strip_control_codes"] = printable  # used for all text that rich shows, including typer and Prefect
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
@@ -106,7 +108,7 @@ def print_anything() -> None:
 
 
 def table(title: str | Text | None, *headings: str, **style: Any) -> Table:
-    """A table with these headings; a column with a heading that starts with ">" is aligned right."""
+    """Create a table with headings. If a heading starts with ">", its column is aligned to the right."""
     grid = Table(title=title, title_justify="left", **style)
     for heading in headings:
         grid.add_column(heading.removeprefix(">"), justify="right" if heading.startswith(">") else "left")
@@ -115,12 +117,18 @@ def table(title: str | Text | None, *headings: str, **style: Any) -> Table:
 
 @contextmanager
 def flow_here(verbose: bool, ahead: TemporaryServer | None = None) -> Iterator[None]:
-    """Import a flow and run it in the block, with a bar. Raises InputError if a configured Prefect server is down."""
+    """Import and run a flow in the block with a progress bar.
+
+    Raises
+    ------
+    InputError
+        If the configured Prefect server does not answer.
+    """
     with progress_bars(err) as listener, foreground(listener, verbose, ahead):
         try:
             yield
         except Exception as error:
-            import httpx  # loaded with Prefect already
+            import httpx  # already imported by Prefect
 
             if not any(isinstance(each, httpx.HTTPError) for each in (error, error.__cause__)):
                 raise

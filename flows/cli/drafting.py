@@ -1,4 +1,7 @@
-"""`equistrata schema draft` and `schema confirm`: a schema from a code book, or from a look at the rows."""
+"""The commands `equistrata init`, `schema draft` and `schema confirm`, which make a schema.
+
+The schema is based on a code book or on the rows.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, set
 if TYPE_CHECKING:
     from equistrata.data.drafting.draft import Draft
 
-_MOST_NAMED = 12  # columns
+_MOST_NAMED = 12  # the largest number of columns that are named in a message
 
 
 class DraftSettings(Settings):
@@ -68,7 +71,7 @@ output: releases/{{date}}
 
 @command("init", InitSettings)
 def init(settings: InitSettings) -> None:
-    """Make a folder to work in: a draft of the schema, a configuration, and the commands that come next.
+    """Make a folder with a draft of the schema, a configuration file, and a list of the next commands.
 
     [bold]Example[/bold]: equistrata init people.csv --codebook book.csv --strata SEX
     """
@@ -124,11 +127,11 @@ def init(settings: InitSettings) -> None:
 
 @command("schema draft", DraftSettings)
 def schema_draft(settings: DraftSettings) -> None:
-    """Draft a schema from a code book, or from a look at the rows; where the book leaves a doubt, the draft asks.
+    """Draft a schema from a code book or from the rows. If something is unclear, the draft contains a question.
 
-    A code book is public, so its draft can be used as it is, and no row is read for it. What --look takes from rows is
-    private: each such column is marked 'taken_from_rows', and no command uses the schema until it is confirmed
-    (equistrata schema confirm).
+    A code book is public, so its draft can be used without confirmation, and no row is read. With --look, the draft is
+    based on the rows and is private. Each of its columns is marked as 'taken_from_rows'. No command uses the schema
+    until it is confirmed (equistrata schema confirm).
 
     [bold]Example[/bold]: equistrata schema draft people.csv --codebook book.csv --output people.yaml
     """
@@ -149,7 +152,7 @@ def schema_draft(settings: DraftSettings) -> None:
 
 
 def _drafted(settings: DraftSettings, target: Path) -> Draft:
-    """Make a draft, and print what it leaves open."""
+    """Make a draft and print its open questions."""
     from equistrata.data.drafting.books import read_book
     from equistrata.data.drafting.column import Book, matched
     from equistrata.data.drafting.draft import draft
@@ -183,7 +186,7 @@ def _tell(made: Draft, target: Path, columns: int, settings: DraftSettings, book
     if not (book or settings.look):
         note("no code book:", "name one with --codebook, or draft from the rows with --look")
         return
-    shown = err.is_terminal or not settings.look  # what rows say stays out of files that capture messages
+    shown = err.is_terminal or not settings.look  # content of rows must not be written to files that capture messages
     for title, open_ones in (("question:", made.asked), ("left out:", made.left_out)):
         for name, why in open_ones.items():
             note(title, f"{name} ({why})" if shown else name)
@@ -214,9 +217,9 @@ def _some(names: list[str]) -> str:
 
 @command("schema confirm", ConfirmSettings)
 def schema_confirm(settings: ConfirmSettings) -> None:
-    """Confirm that what a draft took from rows is public: of some columns, or of all.
+    """Confirm that values which were taken from rows are public, for some or all columns.
 
-    A column may be confirmed if its list or bounds could have been written without the rows.
+    You can confirm a column if its list of values or its bounds could have been written without the rows.
 
     [bold]Example[/bold]: equistrata schema confirm people.yaml --columns SEX,AGE
     """
@@ -261,7 +264,7 @@ def _refuse_published(path: Path, what: str) -> None:
 
 
 def _save(path: Path, text: str, private: bool) -> None:
-    """All of a file or nothing; for its owner alone if it is private."""
+    """Write a file in one step. If it is private, only its owner can read it."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with open(

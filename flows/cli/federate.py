@@ -1,4 +1,4 @@
-"""`equistrata federate`: joint stratum means and differences from holders who keep their rows."""
+"""The command `equistrata federate`, which estimates stratum means and differences from holders who keep their rows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _two_numbers(text: str | None) -> tuple[float, float] | None:
 
 
 class PlannedSettings(Settings):
-    """Settings of the plan that holders agree to, under the names that `FederatedPlan` has for them."""
+    """Settings of the plan on which the holders agree. The names are the same as in `FederatedPlan`."""
 
     outcome: str = setting(..., "The column to average.")
     strata: Names = setting((), "Columns that define strata, as SEX,RAC1P.")
@@ -83,10 +83,10 @@ class AnswerSettings(Settings):
 
 @command("federate", FederateSettings)
 def federate_command(settings: FederateSettings) -> None:
-    """Joint means and differences by stratum, from several holders' tables, under distributed differential privacy.
+    """Estimate means and differences by stratum from the tables of several holders.
 
-    Each table's rows stay in their holder's process; only sums of coins over all holders come out. For the guarantee
-    and its limits see docs/federated.md.
+    The estimates satisfy distributed differential privacy. The rows of each table stay in the process of their holder.
+    Only sums of coins over all holders are published. See docs/federated.md for the guarantee and its limits.
 
     [bold]Examples[/bold]
       equistrata federate north.csv south.csv west.csv --schema people.yaml --outcome PAY --strata SEX --epsilon 1
@@ -105,7 +105,8 @@ def federate_command(settings: FederateSettings) -> None:
         own = None if schema.unit.unique else schema.unit.at_most
         same |= {"unit": schema.unit.column, "at_most": own if settings.at_most is None else settings.at_most}
     declared = {str(key): key for key in (() if settings.arm is None else schema[settings.arm].keys)}
-    same |= {name: declared.get(same[name], same[name]) for name in ("treated", "control")}  # the plan refuses others
+    # The plan refuses values that are not declared.
+    same |= {name: declared.get(same[name], same[name]) for name in ("treated", "control")}
     plan = FederatedPlan(schema, holders=len(settings.tables), **same)
     if settings.output is not None:
         check_new_file(settings.output)
@@ -127,9 +128,12 @@ def federate_command(settings: FederateSettings) -> None:
 
 @command("federate-answer", AnswerSettings, hidden=True)
 def federate_answer_command(settings: AnswerSettings) -> None:
-    """One holder's answer to a query of a federated plan: the query on standard input, the numbers on standard output.
+    """Answer a query of a federated plan for one holder.
 
-    Aggregators start it in the holder's own process. The numbers are for a secure sum only: they are not private alone.
+    The query is read from standard input and the numbers are printed.
+
+    Aggregators start this command in the process of the holder. The numbers are not private, so they must only be used
+    in a secure sum.
     """
     from equistrata.inference.federated.aggregation import SumQuestion
     from equistrata.inference.federated.holder import TableHolder

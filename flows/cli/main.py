@@ -1,4 +1,4 @@
-"""The command line: `equistrata --help` names the commands. Each is a module of this room or of a family in it."""
+"""The entry point of the command line, which imports the modules of all commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 from equistrata.errors import EquistrataError, InputError
 
-# Each adds its commands to `app`, in the order in which `equistrata --help` lists them.
+# Each module adds its commands to `app`. The order of the imports is the order in `equistrata --help`.
 from equistrata.flows.cli import drafting, release, audit, publish  # isort: skip # noqa: F401
 from equistrata.flows.cli.reading import estimate, tables, verify  # isort: skip # noqa: F401
 from equistrata.flows.cli.planning import plan  # isort: skip # noqa: F401
@@ -26,21 +26,21 @@ NOT_ALLOWED = errno.EACCES, errno.EPERM, errno.EROFS
 
 
 def main() -> None:
-    """Run the command line. An error of ours ends it with one sentence and the error's exit code."""
+    """Run the command line. An error of equistrata is printed as one sentence and determines the exit code."""
     print_anything()
     try:
         try:
             os.getcwd()
-        except FileNotFoundError:  # relative paths mean nothing there
+        except FileNotFoundError:  # relative paths are not valid in this case
             raise InputError("the working folder is not there any more; change to one that is") from None
         with ending_on_sigterm():
-            app(prog_name="equistrata")  # completion asks for it, also where Python runs a module
+            app(prog_name="equistrata")  # the name is needed for completion, also with `python -m`
     except EquistrataError as error:
         _end(str(error), error.exit_code)
     except MemoryError:
         _end("there is not enough memory for this; ask for less at a time, or take another machine", 2)
     except OSError as error:
-        sentence: object = disk_full(error)  # what a file system refuses whatever the file is for
+        sentence: object = disk_full(error)  # errors of the file system that can occur for any file
         if error.errno == errno.ENAMETOOLONG:
             shown = shortened(str(error.filename or ""))
             sentence = f"{shown!r} is too long for a name or path on this system; give a shorter one"
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def _end(sentence: str, code: int) -> None:
-    if code == 0:  # what was asked for is there already
+    if code == 0:  # the requested result already exists
         return print_lines(sentence)
     note("[bold red]error:[/]", sentence)
     sys.exit(code)

@@ -1,4 +1,7 @@
-"""Commands, with arguments and options made from the fields of a settings model: names, types, defaults and help."""
+"""Creation of commands from settings models.
+
+The fields define the names, types, defaults and help texts of the options.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-HELP_ALL = "help_all"  # the key of that option
+HELP_ALL = "help_all"  # the key of the option --help-all
 COMMAND_GROUPS = {
     "schema": typer.Typer(help="Look at schemas.", no_args_is_help=True),
     "budget": typer.Typer(help="Lifetime budgets, and what every release has cost.", no_args_is_help=True),
@@ -60,13 +63,27 @@ def command(
     hidden: bool = False,
     panels: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[Run], Run]:
-    """Make a function a command; its docstring is the help.
+    """Register a function as a command. Its docstring is the help text.
 
-    Args:
-        name: as it is typed after `equistrata`, with its group if it is in one.
-        model: what the function takes, validated.
-        rest: further options. The function takes those that were given as a dict, for a configuration file to complete.
-        panels: the panel of an option by its key. Options in panels are shown by --help-all, the others by --help too.
+    Parameters
+    ----------
+    name : str
+        The name of the command, including the name of its group.
+    model : type of Settings
+        The settings model. The function receives a validated instance of it.
+    rest : type of Settings or None, default=None
+        A model with further options. The function receives the given options as a dict, so that a configuration file
+        can provide the others.
+    hidden : bool, default=False
+        If True, the command is not listed in the help text.
+    panels : mapping of str to str, default={}
+        The help panel of each option, by its key. Options in a panel are only shown by --help-all. All other options
+        are also shown by --help.
+
+    Returns
+    -------
+    callable
+        The decorator.
     """
     models = [model] if rest is None else [model, rest]
 
@@ -83,7 +100,8 @@ def command(
             parameters.append(inspect.Parameter(HELP_ALL, by_name, default=False, annotation=_HELP_ALL))
         invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         invoke.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        paragraphs = re.sub(r"(?<=\S)\n(?=\S)", " ", inspect.getdoc(run) or "")  # the terminal's width breaks lines
+        # Lines are joined, because they are wrapped again to the width of the terminal.
+        paragraphs = re.sub(r"(?<=\S)\n(?=\S)", " ", inspect.getdoc(run) or "")
         group, _, last = name.rpartition(" ")
         COMMAND_GROUPS.get(group, app).command(last, help=paragraphs, hidden=hidden)(invoke)
         return run
@@ -106,14 +124,20 @@ _HELP_ALL = Annotated[
 
 
 def _options(model: type[Settings]) -> Iterator[tuple[str, FieldInfo]]:
-    """Name and field of every option. Settings in a group have its name before theirs, as `report_title`."""
+    """Yield the name and the field of each option.
+
+    For a group of settings, the name starts with the name of the group.
+    """
     for key, field in model.model_fields.items():
         inner = group_of(field)
         yield from [(key, field)] if inner is None else [(f"{key}_{name}", each) for name, each in _options(inner)]
 
 
 def _parameter(key: str, field: FieldInfo, panel: str | None) -> inspect.Parameter:
-    """The keyword parameter that typer reads. It is None if not given, so that a configuration file can set it."""
+    """Return the keyword parameter for typer.
+
+    It is None if it is not given, so that a configuration file can set it.
+    """
     kind, checks = _kind(field)
     by_flag, choices = Given.BY_FLAG in checks, get_args(kind) if get_origin(kind) is Literal else ()
     taken, metavar, flag = kind, None, f"--{_called(key, field, checks)}"
@@ -129,7 +153,7 @@ def _parameter(key: str, field: FieldInfo, panel: str | None) -> inspect.Paramet
         taken = str
     if Given.BY_PLACE not in checks and taken is not bool and get_origin(taken) is not list:
         metavar = metavar or f"<{taken.__name__.lower()}>"
-        taken = list[taken]  # type: ignore[valid-type] # of an option that is given twice, click drops one: see `_once`
+        taken = list[taken]  # type: ignore[valid-type] # click ignores an option that is repeated, but `_once` reports it
     described = escape(str(field.description)) + ("" if kind is bool and by_flag else _default(field))
     shown: dict[str, Any] = {
         "help": described, "show_default": False, "metavar": metavar, "rich_help_panel": panel,
@@ -146,7 +170,7 @@ def _parameter(key: str, field: FieldInfo, panel: str | None) -> inspect.Paramet
 
 
 def _kind(field: FieldInfo) -> tuple[Any, list[Any]]:
-    """The type of a field where it is not None, and what checks it."""
+    """Return the type of a field without None, and its validators."""
     kind, checks = field.annotation, list(field.metadata)
     if get_origin(kind) in (Union, types.UnionType):
         kind = next(part for part in get_args(kind) if part is not type(None))
@@ -157,7 +181,10 @@ def _kind(field: FieldInfo) -> tuple[Any, list[Any]]:
 
 
 def _given(model: type[Settings], values: dict[str, Any], group_name: str = "") -> dict[str, Any]:
-    """Of what typer gives, the settings of a model that were given; of two flags for two choices, the choice."""
+    """Return the settings of a model that were given on the command line.
+
+    For two flags, the value is the selected choice.
+    """
     given: dict[str, Any] = {}
     for key, field in model.model_fields.items():
         inner = group_of(field)
@@ -177,19 +204,19 @@ def _given(model: type[Settings], values: dict[str, Any], group_name: str = "") 
 
 
 def _several(kind: Any, checks: list[Any]) -> bool:
-    """Whether a setting has several values as they are typed: arguments, and options that may be repeated."""
+    """Return True if the values of a setting are given separately, as arguments or as repeated options."""
     split = any(isinstance(check, BeforeValidator) for check in checks) and Given.BY_PLACE not in checks
     return get_origin(kind) is tuple and not split
 
 
 def _called(key: str, field: FieldInfo, checks: list[Any]) -> str:
-    """An option's name, without dashes before it."""
+    """Return the name of an option without the leading dashes."""
     called = next((check.option for check in checks if isinstance(check, Called)), field.alias or key)
     return str(called).replace("_", "-")
 
 
 def _once(option: str, given: list[Any], listed: bool) -> Any:
-    """Raises InputError for an option that was given twice."""
+    """Raise an InputError if an option was given more than once."""
     if len(given) > 1:
         way = f"give all of it at once, as {option} A,B" if listed else "give it once"
         raise InputError(f"{option} is given {len(given)} times, of which one would count; {way}")

@@ -1,4 +1,4 @@
-"""`equistrata publish`."""
+"""The command `equistrata publish`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class PublishSettings(Settings):
 
 @command("publish", PublishSettings)
 def publish_command(settings: PublishSettings) -> None:
-    """Publish a release: exactly the files that its manifest lists, each checked against its SHA-256.
+    """Publish the files of a release that are listed in its manifest, after a check of each SHA-256 hash.
 
-    Nothing else in the folder is published. A release that is seeded, incomplete or edited is refused.
+    No other files in the folder are published. A release that is seeded, incomplete or edited is refused.
 
     [bold]Examples[/bold]
       equistrata publish ny2018 /srv/public/ny2018
       equistrata publish releases/2026-11 2026-11.zip
 
-    The privacy cost is that of all that is published together, public audits included.
+    The privacy cost is the cost of all published results together, including public audits.
     """
     from equistrata.flows.publication.publish import publish_release
 

@@ -1,4 +1,7 @@
-"""`equistrata release` and `equistrata resume`. Every field of `ReleaseConfig` is an option of the first."""
+"""The commands `equistrata release` and `equistrata resume`.
+
+Each field of `ReleaseConfig` is an option of the first.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class ReleaseOptions(Settings):
-    """Options of the command that are no settings of the release."""
+    """Options of the command that are not settings of the release."""
 
     config: Path | None = setting(None, "YAML file with any of these settings.")
     page: Flag = setting(False, "Make a page about it too, one HTML file.")
@@ -47,14 +50,14 @@ PANELS = {option: panel for panel, options in OF_PANELS.items() for option in op
 
 @command("release", ReleaseOptions, ReleaseConfig, panels=PANELS)
 def release_command(options: ReleaseOptions, given: dict[str, Any]) -> None:
-    """Make a release: synthetic rows, measurements, means, a card, and (apart) internal scores.
+    """Make a release with synthetic rows, measurements, means, a card, and separate internal scores.
 
     [bold]Examples[/bold]
       equistrata release --output my-release --page
       equistrata release --input people.csv --schema people.yaml --strata SEX --output out
       equistrata release --config monthly.yaml --output releases/2026-11
 
-    A file may hold every option; those given here win.
+    The options take precedence over the settings in the file.
     """
     folder = _made(configured(options.config, given), options.verbose)
     if options.page and folder is not None:
@@ -65,7 +68,22 @@ def release_command(options: ReleaseOptions, given: dict[str, Any]) -> None:
 
 
 def configured(path: str | Path | None, given: dict[str, Any]) -> ReleaseConfig:
-    """The settings of a file, if any, and those given, which win; as of now, with an id if they are charged."""
+    """Return the settings of a file and the given settings, which take precedence.
+
+    Placeholders are replaced by the current time. If the release is charged and has no id, an id is added.
+
+    Parameters
+    ----------
+    path : str, Path or None
+        The configuration file.
+    given : dict
+        The given settings.
+
+    Returns
+    -------
+    ReleaseConfig
+        The settings.
+    """
     config = ReleaseConfig.load(path, **given) if path else ReleaseConfig.build(**given)
     from equistrata.flows.release.prepared import with_release_id
 
@@ -83,17 +101,17 @@ class ResumeSettings(Settings):
 
 @command("resume", ResumeSettings)
 def resume_command(settings: ResumeSettings) -> None:
-    """Continue a charged release that was killed or failed, from the measurements that were saved.
+    """Continue a charged release that was killed or has failed, using the measurements that were saved.
 
-    Saved measurements are used again at no cost. Noise that may have been drawn and was not saved is charged again
-    before it is drawn again; the ledger and the card record it.
+    Saved measurements are used again at no cost. If noise may have been drawn but was not saved, it is charged again
+    before it is drawn again. The ledger and the card record this.
 
     [bold]Example[/bold]: equistrata resume monthly-3f08d60b7c11
     """
     from equistrata.flows.run.journal import STATE_VARIABLE, Journal, state_folder
     from equistrata.flows.run.workspace import remove_dead_workspaces
 
-    # Even where there is nothing to resume: a run may have died with its release whole and its rows still on the disk.
+    # This is always done, because a run may have died after its release was complete but before its rows were removed.
     remove_dead_workspaces()
     if settings.release is None:
         journals = Journal.all()
@@ -103,7 +121,7 @@ def resume_command(settings: ResumeSettings) -> None:
     if journal is None:
         return _without_journal(settings.release, settings)
     changes = {"workers": settings.workers, "output": settings.output and os.path.abspath(settings.output)}
-    os.environ[STATE_VARIABLE] = str(state_folder())  # absolute, before the working directory changes
+    os.environ[STATE_VARIABLE] = str(state_folder())  # an absolute path, because the working folder changes below
     try:
         os.chdir(journal.folder)
     except OSError:
@@ -121,7 +139,7 @@ def resume_command(settings: ResumeSettings) -> None:
 
 
 def _without_journal(release: str, settings: ResumeSettings) -> None:
-    """A release of which this machine keeps nothing: it is whole, or it can only be given up."""
+    """Handle a release without a journal on this machine, which is either complete or can only be given up."""
     from equistrata.analysis.contents.card import ledger_of, read_card
     from equistrata.flows.run.journal import Journal, state_folder, unreadable_sentence
 
@@ -147,8 +165,10 @@ def _without_journal(release: str, settings: ResumeSettings) -> None:
 
 
 def _made(config: ReleaseConfig, verbose: bool, resumed: bool = False) -> Path | None:
-    """Make a release and print what it is; its folder, unless it has been moved away. Once it is whole, nothing that
-    comes after makes the command fail."""
+    """Make a release, print its summary and return its folder. If the folder was moved away, return None.
+
+    When the release is complete, later errors do not make the command fail.
+    """
     landed: list[Path] = []
 
     def listener(stage: str, done: int, of: int) -> None:
@@ -174,11 +194,11 @@ def _made(config: ReleaseConfig, verbose: bool, resumed: bool = False) -> Path |
 
 @contextmanager
 def _whole_already(folder: Path) -> Iterator[None]:
-    """Have what goes wrong in the block be a note: the release is in its place, and paid for."""
+    """Print a note instead of an error if the block fails, because the release is already complete and paid for."""
     try:
         yield
     except BaseException as error:
-        if isinstance(error, BrokenPipeError):  # the reader has ended, and Python would write once more at its end
+        if isinstance(error, BrokenPipeError):  # prevents Python from writing to the closed pipe when it exits
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         stopped = isinstance(error, KeyboardInterrupt | SystemExit)
         why = "stopped" if stopped else str(error) if isinstance(error, EquistrataError) else type(error).__name__
@@ -188,7 +208,7 @@ def _whole_already(folder: Path) -> Iterator[None]:
 
 
 def _release(config: ReleaseConfig, verbose: bool, server: TemporaryServer | None, resumed: bool) -> Path:
-    """Make a release; its folder."""
+    """Make a release and return its folder."""
     plan = prepared(config)
     if config.dataset is not None and not resumed:
         print_lines(f"release {config.release_id} of data set {config.dataset}", console=err)
@@ -204,7 +224,10 @@ def _release(config: ReleaseConfig, verbose: bool, server: TemporaryServer | Non
 
 
 def prepared(config: ReleaseConfig) -> Plan:
-    """The plan of a release, once all that can be wrong without the rows is ruled out: before Prefect starts."""
+    """Return the plan of a release after all checks that do not need the rows.
+
+    Call this function before Prefect starts.
+    """
     from equistrata.flows.release.prepared import is_published, prepare
     from equistrata.flows.run.landing import claimed_output
 
@@ -216,9 +239,26 @@ def prepared(config: ReleaseConfig) -> Plan:
 
 
 def run_release(config: ReleaseConfig, verbose: bool = False, server: TemporaryServer | None = None) -> Path:
-    """Run the release flow in this process, with a server that was started ahead, if one was; its folder.
+    """Run the release flow in this process.
 
-    Raises AlreadyMade if another run made it meanwhile.
+    Parameters
+    ----------
+    config : ReleaseConfig
+        The settings.
+    verbose : bool, default=False
+        If True, show the log of Prefect.
+    server : TemporaryServer or None, default=None
+        A server that was already started.
+
+    Returns
+    -------
+    Path
+        The folder of the release.
+
+    Raises
+    ------
+    AlreadyMade
+        If another run has made the release in the meantime.
     """
     with flow_here(verbose, server):
         from equistrata.flows.release.flow import release
@@ -232,7 +272,7 @@ def run_release(config: ReleaseConfig, verbose: bool = False, server: TemporaryS
 
 
 def _print_what_is_kept(config: ReleaseConfig) -> None:
-    """After a failure: how to continue, if anything was charged and no other run is at it."""
+    """Print how to continue after a failure, if anything was charged and no other run holds the release."""
     if config.release_id is None or config.dataset is None:
         return
     from equistrata.flows.run.journal import Journal

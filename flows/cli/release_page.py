@@ -1,4 +1,4 @@
-"""How `equistrata release --page` ends: three next commands, and the path of a page about the release."""
+"""The output of `equistrata release --page`: three commands, and the path of a page about the release."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from equistrata.flows.config.audit import AuditConfig
 
 
 def end_with_a_page(folder: Path) -> None:
-    """Make the free public audit's page beside a release, and print what can be done next and, last, its path.
+    """Create the page of the free public audit next to a release. Print the next commands and the path of the page.
 
-    The release is whole already, so where no page can be made of it, a note says why.
+    The release is already complete. If the page cannot be created, a note gives the reason.
     """
     try:
         ((page, report),) = expected_pages(AuditConfig.build(releases=[str(folder)], mode="public"))
@@ -30,7 +30,7 @@ def end_with_a_page(folder: Path) -> None:
 
 
 def next_commands(folder: Path) -> list[str]:
-    """Three commands: check it as its reader will, ask it for a number, publish it."""
+    """Return three commands that check the release, estimate a number from it, and publish it."""
     name, where = _this_command(), shlex.quote(str(folder))
     return [
         f"{name} verify {where}",
@@ -40,7 +40,7 @@ def next_commands(folder: Path) -> list[str]:
 
 
 def _this_command() -> str:
-    """How this program was called, if it is not found by its name."""
+    """Return the name or the path with which this program can be called."""
     called = sys.argv[0]
     there = shutil.which("equistrata")
     if there is not None or Path(called).name != "equistrata":
@@ -49,10 +49,10 @@ def _this_command() -> str:
 
 
 def _question(release: Release) -> str:
-    """A question that the release answers: of its target or its first column of several values, by the first column of
-    its strata.
+    """Return a question that the release can answer.
 
-    Dates have no mean, and their values are days: of nothing else a count is asked.
+    It is about the target or the first column with several values, by the first column of the strata. The values of a
+    date column are days, and dates do not have a mean. If there are no other columns, the question is about a count.
     """
     by = release.strata.columns[:1]
     inner = [each for each in release.schema.columns if each.name not in release.strata.columns and each.size > 1]

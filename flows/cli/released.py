@@ -1,4 +1,4 @@
-"""What a terminal says of a release that was made, by its card: price, notes, charges, means, and where scores are."""
+"""The summary of a release on a terminal: price, notes, charges, means and the path of the scores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from equistrata.flows.release.inside import SCORES, for_a_person, private_folder
 
 
 def print_release(folder: Path) -> None:
-    """Exact scores are printed for a person alone: to a terminal, not into a file."""
+    """Print the summary of a release. Exact scores are only printed to a terminal and not to a file."""
     from equistrata.analysis.contents.card import read_card, read_means  # pandas
 
     card, means = read_card(folder), read_means(folder)
@@ -60,7 +60,7 @@ def _print_price(card: Mapping[str, Any]) -> None:
 
 
 def _notes(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> list[str]:
-    """What a steward may want otherwise, a sentence each."""
+    """Return notes about properties that the steward may want to change, one sentence each."""
     from equistrata.flows.release.card.means_apart import means_apart_notes, uninformative_notes
     from equistrata.flows.release.card.wide_bins import wide_bin_notes
 
@@ -74,7 +74,7 @@ def _notes(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> list[str
 
 
 def _print_weights(strata: Mapping[str, Any], most: int = 8) -> None:
-    """The shares of the rows that a file of weights gives the first strata."""
+    """Print the shares of the first strata, if they are given by a file of weights."""
     if not (shares := strata.get("shares")):
         return
     print_lines(f"group weights: {strata['weights']}")
@@ -111,9 +111,10 @@ def _print_means(means: Mapping[str, Any]) -> None:
 
 
 def _large_delta(delta: float, units: int | None, rows: int) -> str:
-    """A warning where δ is above 1/n^1.5 of the declared units, or with none above 1 in the released rows; else empty.
+    """Return a warning if δ is too large.
 
-    A mechanism that publishes one person in n as they are has δ = 1/n.
+    The limit is 1/n^1.5 for n declared units. If the number of units is not declared, the limit is 1/n for n released
+    rows. A mechanism that publishes the rows of one person in n has δ = 1/n.
 
     >>> _large_delta(1e-6, 8000, 8003), _large_delta(1e-5, None, 8003)
     ('', '')

@@ -1,4 +1,4 @@
-"""`equistrata schema check` and `equistrata sources`."""
+"""The commands `equistrata schema check` and `equistrata sources`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from equistrata.data.units.unit import Unit
 
 
-MOST_SHOWN = 20  # values of a column
+MOST_SHOWN = 20  # the largest number of values that are shown for a column
 
 
 class CheckSettings(Settings):
@@ -35,10 +35,11 @@ class CheckSettings(Settings):
 
 @command("schema check", CheckSettings)
 def schema_check(settings: CheckSettings) -> None:
-    """Check a schema file, and that a table fits it: all problems at once; exit code 2 if there are any.
+    """Check a schema file, and check whether a table fits it. All problems are listed.
 
-    The schema's default columns must be there, and whatever declared column is there must fit. How many cells do not
-    is exact, so it is private, and with --show so are the values. Neither is for anyone who may not see the rows.
+    The exit code is 2 if there are any problems. All default columns of the schema must exist, and all declared columns
+    in the table must fit. The number of cells that do not fit is exact, so it is private. The values that are printed
+    with --show are private as well. They must not be shown to other people who are not allowed to see the rows.
 
     [bold]Example[/bold]: equistrata schema check people.yaml --input people.csv
     """
@@ -56,7 +57,7 @@ def schema_check(settings: CheckSettings) -> None:
         except InputError as error:
             if not problems:
                 raise
-            check = TableCheck(of_file=(str(error),))  # beside what is wrong with the schema
+            check = TableCheck(of_file=(str(error),))  # reported together with the problems of the schema
     if settings.input is not None and out.is_terminal and not settings.as_json:
         _print_readings(settings.input, settings.schema_, schema)
     units = None if check is None else check.unit_rows
@@ -77,7 +78,7 @@ def schema_check(settings: CheckSettings) -> None:
 
 
 def _print_readings(path: Path, source: str, schema: Schema | None) -> None:
-    """How many rows each reading of an open question fits."""
+    """Print the number of rows that fit each answer to an open question."""
     from equistrata.data.table_check import rows_by_reading
 
     if found := rows_by_reading(path, source, schema):
@@ -90,7 +91,7 @@ def _print_readings(path: Path, source: str, schema: Schema | None) -> None:
 
 
 def _about_formulas(schema: Schema) -> list[str]:
-    """A note on values that are released as they are declared, and that a spreadsheet would run."""
+    """Return a note about declared values that a spreadsheet would interpret as formulas."""
     from equistrata.data.columns.column import like_a_formula
 
     listed = [column for column in schema.columns if not column.open]
@@ -104,7 +105,7 @@ def _about_formulas(schema: Schema) -> list[str]:
 
 
 def _about_units(unit: Unit, sizes: Sequence[int] | None) -> list[str]:
-    """The unit in words, and a question where none is declared."""
+    """Describe the unit of privacy, or ask for it if none is declared."""
     if unit.column is None:
         return [
             "Unit of privacy: one row. Can a person have more than one (visits, claims, months), or a household? Then "
@@ -188,7 +189,7 @@ def _print(settings: CheckSettings, schema: Schema | None, problems: list[str], 
 
 
 def _remedies(check: TableCheck, settings: CheckSettings) -> list[str]:
-    """One line for all columns with one fault and one remedy."""
+    """Return one line for all columns with the same fault and the same remedy."""
     named: dict[tuple[str, str], list[str]] = {}
     for each, remedy in check.found:
         see = bool(each.distinct) and not settings.show
@@ -203,7 +204,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _declared(schema: Schema) -> Table:
-    # A card names the schema of the released columns, which has another digest than all that the file declares.
+    # The card contains the digest of the schema of the released columns, which differs from the digest of the file.
     digest = f"SHA-256 {schema.selected().digest[:16]}…, as on the card of a release of its default columns"
     grid = table(f"schema {escape(schema.name)}", "column", "kind", "codes", "missing", "label", caption=digest)
     for column in schema.columns:
@@ -218,7 +219,7 @@ def _declared(schema: Schema) -> Table:
 
 @command("sources", Settings)
 def sources_command(_: Settings) -> None:
-    """List where rows can come from, and the schemas that come along."""
+    """List the sources of rows and the built-in schemas."""
     from equistrata.data.declaration import built_in_schemas
     from equistrata.data.schema import Schema
 

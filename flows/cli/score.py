@@ -1,4 +1,4 @@
-"""`equistrata score`: any synthetic table against real rows."""
+"""The command `equistrata score`, which compares any synthetic table with real rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from equistrata.flows.cli.console import out, print_json, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, setting
 
-SCORE_NOTES = {  # 0 is best, unless another number is named
+SCORE_NOTES = {  # the best value is 0, unless the text states another value
     "parity_distance": "distributions within strata, summed",
     "total_variation": "single columns, all rows; 1 is worst",
     "workload3": "3-way marginals, L1; 2 is worst",
@@ -42,7 +42,7 @@ class ScoreSettings(Settings):
 
 @command("score", ScoreSettings)
 def score_command(settings: ScoreSettings) -> None:
-    """Score any synthetic table against real rows (exact scores: internal, not private).
+    """Compute exact scores of a synthetic table against real rows. The scores are internal and not private.
 
     [bold]Example[/bold]: equistrata score real.csv test.csv synthetic.csv --strata SEX,RAC1P --target ESR --json
     """
@@ -68,7 +68,7 @@ def score_command(settings: ScoreSettings) -> None:
 
 
 def score_table(scores: Mapping[str, Any]) -> Table:
-    """Exact scores, for people who may see the rows."""
+    """Return a table of exact scores, for users who may see the rows."""
     grid = table("scores (exact: internal, not to be published)", "score", ">value", "definition")
     for name, definition in SCORE_NOTES.items():
         if scores.get(name) is not None:

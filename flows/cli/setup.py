@@ -1,4 +1,4 @@
-"""`equistrata setup`: environments for packages of other projects that cannot live beside ours."""
+"""The command `equistrata setup`, which creates environments for packages that cannot be installed with equistrata."""
 
 from __future__ import annotations
 
@@ -19,21 +19,26 @@ from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import Flag, Settings, setting
 
 SMARTNOISE_VERSION = "1.0.8"
-# smartnoise-synth's neural synthesizers need these; torch alone takes 5 GB.
+# The neural synthesizers of smartnoise-synth need these packages. The package torch alone takes 5 GB.
 NEURAL = ("torch", "packaging")
-PACKAGE = Path(str(resources.files("equistrata")))  # not imported: a command starts quickly
+PACKAGE = Path(str(resources.files("equistrata")))  # found without an import, so that commands start quickly
 _FOREIGN, _FEDERATED = PACKAGE / "synth" / "foreign", PACKAGE / "inference" / "federated"
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What goes into an environment.
+    """The content of an environment.
 
-    Attributes:
-        requirements: a file of requirements.
-        more: further packages, installed with what they need.
-        alone: packages installed without what they need.
-        worker: the program that it is for, which is asked to check it.
+    Attributes
+    ----------
+    requirements : Path
+        A requirements file.
+    worker : Path
+        The program that uses the environment. It is also used to check the environment.
+    more : tuple of str
+        Additional packages that are installed with their dependencies.
+    alone : tuple of str
+        Packages that are installed without their dependencies.
     """
 
     requirements: Path
@@ -43,20 +48,20 @@ class Contents:
 
     @property
     def digest(self) -> str:
-        """Of what is installed."""
+        """The hash of the packages that are installed."""
         whole = self.requirements.read_bytes() + repr((self.more, self.alone)).encode()
         return hashlib.sha256(whole).hexdigest()
 
 
 def smartnoise_contents(neural: bool = False) -> Contents:
-    """What smartnoise-synth needs; for its neural synthesizers too, if they are wanted."""
+    """Return the packages for smartnoise-synth, optionally with its neural synthesizers."""
     own = (f"smartnoise-synth=={SMARTNOISE_VERSION}", *(("opacus==0.14.0",) if neural else ()))
     requirements, worker = _FOREIGN / "smartnoise_requirements.txt", _FOREIGN / "_foreign_worker.py"
     return Contents(requirements, worker, NEURAL if neural else (), own)
 
 
 def flower_contents() -> Contents:
-    """What Flower needs."""
+    """Return the packages for Flower."""
     return Contents(_FEDERATED / "flower_requirements.txt", _FEDERATED / "_flower_worker.py")
 
 
@@ -72,19 +77,19 @@ class SmartNoiseSettings(SetupSettings):
 
 @command("setup smartnoise", SmartNoiseSettings)
 def setup_smartnoise(settings: SmartNoiseSettings) -> None:
-    """Make the environment of smartnoise-synth, for release --synthesizer smartnoise-mst (1 GB)."""
+    """Create the environment of smartnoise-synth, which is needed for release --synthesizer smartnoise-mst (1 GB)."""
     wanted = [smartnoise_contents(neural=True), *([] if settings.neural else [smartnoise_contents()])]
     _set_up(SMARTNOISE, wanted, settings.folder)
 
 
 @command("setup flower", SetupSettings)
 def setup_flower(settings: SetupSettings) -> None:
-    """Make the environment of Flower, for federate --aggregator flower (150 MB)."""
+    """Create the environment of Flower, which is needed for federate --aggregator flower (150 MB)."""
     _set_up(FLOWER, [flower_contents()], settings.folder)
 
 
 def _set_up(environment: Environment, wanted: Sequence[Contents], folder: Path | None) -> None:
-    """Make an environment with the last of the contents, unless one with any of them is there."""
+    """Create an environment with the last of the contents, unless an environment with any of them exists."""
     place = environment.of_installation if folder is None else folder
     stamp = place / STAMP
     if stamp.exists() and stamp.read_text("utf-8") in {each.digest for each in wanted}:
@@ -98,7 +103,13 @@ def _set_up(environment: Environment, wanted: Sequence[Contents], folder: Path |
 
 
 def make_environment(place: Path, contents: Contents) -> None:
-    """Make an environment anew, whatever was left of it. Raises InputError if a step fails, with the step's words."""
+    """Create an environment and replace an existing one.
+
+    Raises
+    ------
+    InputError
+        If a step fails. The message contains the output of the step.
+    """
     try:
         shutil.rmtree(place, ignore_errors=True)
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -125,5 +136,5 @@ def make_environment(place: Path, contents: Contents) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """What pip and venv may see: no path of ours, so that nothing of it counts as installed."""
+    """Return the environment variables for pip and venv. Paths that contain other packages are removed."""
     return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}

@@ -1,1 +1,1 @@
-"""Settings: checked once, never changed."""
+"""The settings of flows and commands. They are validated once and cannot be changed."""

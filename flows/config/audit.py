@@ -1,4 +1,4 @@
-"""The configuration of an audit: Prefect parameters and command-line options."""
+"""The configuration of an audit, as Prefect parameters and command-line options."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from equistrata.flows.config.settings import ByPlace, Flag, Given, Names, Settin
 
 EPSILON, DELTA = 1.0, 1e-9
 
-# A text too, for events that name one folder: Prefect 3.8 fills in no template inside a list.
+# A text is allowed for events that name one folder, because Prefect 3.8 does not fill in templates inside a list.
 Folders = Annotated[
     Names, WithJsonSchema({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]})
 ]
 
 
-# The settings of the rows' source, each None unless it is given.
+# The settings of the source of the rows. Each of them is None if it is not given.
 _UNSET: Any = {
     name: (whole_type(field) | None, Field(None, description=field.description))
     for name, field in SourceSettings.model_fields.items()
@@ -28,7 +28,7 @@ _UNSET: Any = {
 
 
 class AuditConfig(create_model("UnsetSourceSettings", __base__=Settings, **_UNSET)):  # type: ignore[misc]
-    """Everything that decides an audit. Public settings only. The first release's card has what is not given."""
+    """All public settings of an audit. Settings that are not given are read from the card of the first release."""
 
     releases: ByPlace[Folders] = setting((), "Release folders; the first is compared with the others.")
     mode: Annotated[Literal["public", "internal"], Given.BY_FLAG] = setting(
@@ -51,17 +51,33 @@ class AuditConfig(create_model("UnsetSourceSettings", __base__=Settings, **_UNSE
 
     @property
     def free(self) -> bool:
-        """Whether it is a public audit without a price: it reads no row."""
+        """True for a public audit without a price, which does not read any row."""
         return self.mode == "public" and self.epsilon is None and self.delta is None
 
     @property
     def price(self) -> tuple[float, float]:
-        """(ε, δ) of a public audit."""
+        """The parameters ε and δ of a public audit."""
         return self.epsilon or EPSILON, self.delta or DELTA
 
 
 def from_release_config(path: str | Path) -> dict[str, Any]:
-    """What a release's configuration file says of an audit. Raises InputError if it is no such file."""
+    """Return the settings of an audit that are given in the configuration file of a release.
+
+    Parameters
+    ----------
+    path : str or Path
+        The YAML file.
+
+    Returns
+    -------
+    dict
+        The settings of the source, the ledger and the data set, if the file contains them.
+
+    Raises
+    ------
+    InputError
+        If the file is not a valid configuration.
+    """
     config = ReleaseConfig.load(path)
     names = {*SOURCE_SETTINGS, "ledger", "dataset"} & config.model_fields_set
     return {name: getattr(config, name) for name in names}

@@ -1,7 +1,7 @@
-"""Names that follow the time that a release was scheduled for, as `releases/{month}`.
+"""Placeholders for the scheduled time of a release, such as `releases/{month}`.
 
-Not the time of the clock: a run that starts late, is tried again, or is retried by hand weeks later makes the same
-name, and so is the same release.
+The scheduled time is used instead of the current time. A run that starts late or is repeated weeks later therefore has
+the same name and is the same release.
 """
 
 from __future__ import annotations
@@ -18,17 +18,34 @@ from equistrata.errors import InputError
 PLACEHOLDERS = {
     "year": "%Y",
     "month": "%Y-%m",
-    "week": "%G-W%V",  # ISO 8601: its year may differ from the date's
+    "week": "%G-W%V",  # the year of an ISO 8601 week can differ from the year of the date
     "date": "%Y-%m-%d",
-    "time": "%Y%m%dT%H%M%SZ",  # in UTC: an hour comes twice when clocks are set back
+    "time": "%Y%m%dT%H%M%SZ",  # in UTC, because an hour occurs twice when clocks are set back
 }
 _BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
 
 
 def filled(pattern: str, scheduled: datetime, time_zone: str) -> str:
-    """The pattern with its PLACEHOLDERS replaced, in the calendar of an IANA time zone; `scheduled` has a zone, too.
+    """Replace the PLACEHOLDERS in a pattern.
 
-    Raises InputError for another placeholder, a stray brace, or an unknown time zone.
+    Parameters
+    ----------
+    pattern : str
+        The pattern.
+    scheduled : datetime
+        The scheduled time, with a time zone.
+    time_zone : str
+        The IANA time zone of the calendar.
+
+    Returns
+    -------
+    str
+        The text.
+
+    Raises
+    ------
+    InputError
+        If the pattern has an unknown placeholder or a single brace, or if the time zone is unknown.
     """
     local = scheduled.astimezone(zone(time_zone))
 
@@ -42,13 +59,13 @@ def filled(pattern: str, scheduled: datetime, time_zone: str) -> str:
 
 
 def checked(pattern: str) -> str:
-    """The pattern as it is. Raises InputError if `filled` could not fill it."""
+    """Return the pattern unchanged. If it is not valid for `filled`, raise an InputError."""
     filled(pattern, datetime(2000, 1, 1, tzinfo=UTC), "UTC")
     return pattern
 
 
 def zone(name: str) -> ZoneInfo:
-    """The time zone of that name. Raises InputError if there is none."""
+    """Return the time zone with this name. If it is unknown, raise an InputError."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):

@@ -1,4 +1,7 @@
-"""Where a ledger and Prefect are: credentials come from the environment or a Prefect block, never from settings."""
+"""The places of a ledger and of Prefect's files.
+
+Credentials are read from the environment or from a Prefect block, and never from settings.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,15 @@ SECRETS = re.compile("pass|secret|key|token", re.IGNORECASE)
 
 
 def without_credentials(named: str) -> str:
-    """The name of a ledger as it may be written into a configuration or on a command line. Nothing of it is quoted.
+    """Check that the name of a ledger does not contain a password, and return it.
 
-    Raises InputError if it holds a password: settings are stored by the orchestrator and shown by `ps`.
+    Settings are stored by the orchestrator and shown by `ps`, so they must not contain a secret. The error does not
+    quote the name.
+
+    Raises
+    ------
+    InputError
+        If the name contains a password.
     """
     if "://" in named:
         try:
@@ -46,17 +55,38 @@ LedgerPlace = Annotated[str, AfterValidator(without_credentials)]
 
 @dataclass(frozen=True)
 class Place:
-    """A ledger's URL, and the key for its fingerprints if there is one. Both may be secrets: never shown."""
+    """The place of a ledger. Both attributes may be secret and are never shown.
+
+    Attributes
+    ----------
+    url : str
+        The URL of the ledger.
+    key : str or None
+        The key for fingerprints, if it is given.
+    """
 
     url: str = field(repr=False)
     key: str | None = field(default=None, repr=False)
 
 
 def place_of(named: str | None) -> Place:
-    """What the name of a ledger stands for: a path, a URL without a password, or "block:NAME" for a Prefect Secret
-    block, which holds a URL or {"url": …, "key": …}. Without a name, EQUISTRATA_LEDGER_URL, which may hold a password.
+    """Return the place of a ledger.
 
-    Raises InputError if none is named, the name holds a password, or the block is not there.
+    Parameters
+    ----------
+    named : str or None
+        A path, a URL without a password, or "block:NAME" for a Prefect Secret block. A block contains a URL or {"url":
+        …, "key": …}. If None, the variable EQUISTRATA_LEDGER_URL is used, which may contain a password.
+
+    Returns
+    -------
+    Place
+        The URL and the key.
+
+    Raises
+    ------
+    InputError
+        If no ledger is named, if the name contains a password, or if the block does not exist.
     """
     url = without_credentials(named) if named else os.environ.get(URL_VARIABLE)
     if not url:
@@ -65,18 +95,21 @@ def place_of(named: str | None) -> Place:
 
 
 def prepare_prefect(verbose: bool) -> None:
-    """Prefect's settings, and a private home for it; call it before Prefect is imported.
+    """Set up Prefect and its private home folder. Call this function before Prefect is imported.
 
-    Raises InputError if it may not write there.
+    Raises
+    ------
+    InputError
+        If the home folder is not writable.
     """
     set_prefect(verbose)
     home = prefect_home()
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with TemporaryFile(dir=home):  # an old home may be on a disk that is read-only now
+        with TemporaryFile(dir=home):  # an existing folder may be on a disk that is read-only by now
             pass
     except OSError as error:
-        if error.errno in _FULL:  # which the command says
+        if error.errno in _FULL:  # the command reports this error
             raise
         raise InputError(
             f"Prefect's folder {str(home)!r} cannot be made or written to; set PREFECT_HOME to one where you may write"
@@ -84,13 +117,18 @@ def prepare_prefect(verbose: bool) -> None:
 
 
 def prefect_home() -> Path:
-    """Where Prefect keeps what it keeps. Raises InputError where there is no home."""
+    """Return the folder in which Prefect stores its files. If there is no home folder, raise an InputError."""
     return in_home(os.environ.get("PREFECT_HOME", "~/.prefect"))
 
 
 def in_home(path: str) -> Path:
-    """A path that may begin with ~. Raises InputError where that is nothing: in a container for a user without a name,
-    say."""
+    """Expand a path that may begin with ~.
+
+    Raises
+    ------
+    InputError
+        If there is no home folder, for example in a container for a user without a name.
+    """
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -98,14 +136,17 @@ def in_home(path: str) -> Path:
 
 
 def set_prefect(verbose: bool) -> None:
-    """No telemetry, patience with Prefect's own server, and its log if wanted, for this process and those it starts."""
+    """Set the options of Prefect for this process and its child processes.
+
+    Telemetry is disabled, the server of Prefect has more time to start, and the log is hidden unless `verbose` is True.
+    """
     os.environ.setdefault("DO_NOT_TRACK", "1")
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
     os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "90")
     if not verbose:
         os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
         os.environ.setdefault("PREFECT_SERVER_LOGGING_LEVEL", "CRITICAL")
-        # Prefect's queue workers log by their class names, outside its own hierarchy.
+        # The queue workers of Prefect use loggers with their class names, which are outside its own hierarchy.
         for worker in ("EventsWorker", "APILogWorker"):
             logging.getLogger(worker).setLevel(logging.CRITICAL)
 
@@ -116,7 +157,7 @@ def _from_block(name: str) -> Place:
 
     try:
         value = Secret.load(name, _sync=True).get()  # type: ignore[call-arg, union-attr]
-    except Exception:  # Prefect's own words may show the server's address or the block's content
+    except Exception:  # the message of Prefect may contain the address of the server or the content of the block
         raise InputError(
             f"Prefect Secret block {name!r} cannot be loaded; create it, and set PREFECT_API_URL to its server"
         ) from None

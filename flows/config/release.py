@@ -1,4 +1,4 @@
-"""The one configuration of a release: YAML file ↔ Prefect parameters ↔ command-line options."""
+"""The configuration of a release, which is a YAML file, Prefect parameters or command-line options."""
 
 from __future__ import annotations
 
@@ -27,20 +27,33 @@ SEEDED_CHARGE = (
     "leave out the seed, or the data set (dataset)"
 )
 
-# Another of these is the same release: where it comes from and goes, and who does the work.
+# Changing one of these settings does not change the release. They only affect its files and how it is computed.
 INCIDENTAL = frozenset({
     "output", "workers", "runner", "cluster", "scratch", "ledger", "dataset", "release_id", "time_zone", "report",
     "former", "synthesizer_python", "replicates",
 })  # fmt: skip
 
-DELTA = 1e-9  # where no number of units is declared; at most 1/n^1.5 up to a million of them
+DELTA = 1e-9  # used if the number of units is not declared; it is at most 1/n^1.5 for up to a million units
 
 
 def delta_for(units: int) -> float:
-    """The default δ for so many units, n ≥ 1: the largest power of ten that is at most 1/n^1.5, and at most 1e-5.
+    """Return the default δ for a number of units.
 
-    A δ near 1/n would allow a mechanism that publishes one unit as it is.
+    This is the largest power of ten that is at most 1/n^1.5 and at most 1e-5. If δ were close to 1/n, a mechanism that
+    publishes the rows of one unit would be allowed.
 
+    Parameters
+    ----------
+    units : int
+        The number of units n, at least 1.
+
+    Returns
+    -------
+    float
+        The value of δ.
+
+    Examples
+    --------
     >>> delta_for(90_000), delta_for(12_000_000)
     (1e-08, 1e-11)
     """
@@ -54,7 +67,7 @@ else:
 
 
 class SourceSettings(Settings):
-    """Where private rows are: what a release and an audit share."""
+    """Settings for the source of the private rows, which are the same for a release and an audit."""
 
     source: SourceName = setting(
         "sample", "Where rows come from (the format of an input, by its ending; folktables with a state)."
@@ -72,7 +85,7 @@ class SourceSettings(Settings):
     @model_validator(mode="before")
     @classmethod
     def _source_that_is_meant(cls, given: Any) -> Any:
-        """A table or a state that is named is not passed over for the sample."""
+        """If the source is not given, choose it from the table or the state. Otherwise the sample would be used."""
         if not isinstance(given, dict) or given.get("source") is not None:
             return given
         table = given.get("input")
@@ -94,7 +107,7 @@ SOURCE_SETTINGS = tuple(SourceSettings.model_fields)
 
 
 class SeriesSettings(Settings):
-    """A series: releases of one data set, a month each, that share one budget and learn from each other."""
+    """Settings of a series, which consists of monthly releases that share one budget and learn from each other."""
 
     name: Annotated[Pattern | None, Called("series")] = setting(
         None,
@@ -117,7 +130,7 @@ class SeriesSettings(Settings):
 
 
 class ReleaseConfig(SourceSettings):
-    """Everything that decides a release. Public settings only: rows never travel in here."""
+    """All public settings of a release. Rows are never part of the settings."""
 
     coded: bool = setting(False, "The table already holds released codes (bins as their index).")
     schema_: str | None = setting(None, "Schema file or built-in name (acs_employment).", alias="schema")
@@ -271,7 +284,25 @@ class ReleaseConfig(SourceSettings):
 
     @classmethod
     def load(cls, path: str | Path, **overrides: Any) -> ReleaseConfig:
-        """Read a YAML file; `overrides` take precedence. Raises InputError about the first setting that is wrong."""
+        """Read the settings from a YAML file.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+        **overrides : object
+            Settings that take precedence over the file.
+
+        Returns
+        -------
+        ReleaseConfig
+            The settings.
+
+        Raises
+        ------
+        InputError
+            If a setting is invalid. The message describes the first invalid setting.
+        """
         where = f"config file {str(path)!r}"
         document = documents.load(path, where)
         if not isinstance(document, dict):
@@ -280,13 +311,13 @@ class ReleaseConfig(SourceSettings):
         if len(settings) < len(document):
             twice = next(name for name in settings if sum(str(key).replace("-", "_") == name for key in document) > 1)
             raise InputError(f"{where} has the setting {twice!r} twice; keep one of them")
-        for name, given in overrides.items():  # of a group, the settings that are given
+        for name, given in overrides.items():  # for a group, only the given settings are replaced
             both = isinstance(given, dict) and isinstance(settings.get(name), dict)
             settings[name] = {**settings[name], **given} if both else given
         return cls.build(**settings)
 
     def at(self, scheduled: datetime) -> Self:
-        """The settings of the release scheduled for this time (with a time zone): placeholders are filled in."""
+        """Replace the placeholders by the scheduled time of a release. The time must have a time zone."""
         texts = {"output": self.output} | ({} if self.release_id is None else {"release_id": self.release_id})
         given: dict[str, Any] = {name: filled(text, scheduled, self.time_zone) for name, text in texts.items()}
         if self.series.name is not None:
@@ -295,16 +326,20 @@ class ReleaseConfig(SourceSettings):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the settings that decide what is released; of files, the names: `binding` has their content."""
+        """The SHA-256 hash of the settings that determine the release.
+
+        Files are included by name only, because their content is in the `binding`.
+        """
         settings = {name: value for name, value in self.public().items() if name not in INCIDENTAL}
-        if self.series.name is None:  # as before there were series
+        if self.series.name is None:  # keeps the digest of versions without series
             settings.pop("series")
-        for name in ("survey_weight", "controls", "expand", "degree", "workload", "target"):  # as before these were
+        # Unset settings are removed, which keeps the digest of versions without these settings.
+        for name in ("survey_weight", "controls", "expand", "degree", "workload", "target"):
             if not settings[name]:
                 settings.pop(name)
-        settings["horizon"] = settings.pop("survey")  # its name until 2026-11-25
+        settings["horizon"] = settings.pop("survey")  # keeps the name that was used until 2026-11-25
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
     def public(self) -> dict[str, Any]:
-        """The settings as plain values under the names users write, for cards and parameters."""
+        """Return the settings as plain values for cards and parameters, by the names that users write."""
         return self.model_dump(mode="json", by_alias=True)

@@ -1,4 +1,4 @@
-"""What a card and an audit's page are called, and whom a reader may ask: the setting `report` of both commands."""
+"""The setting `report` of releases and audits: the title of the page, the agency and its contact."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONGEST = 200  # characters
 
 
 def _one_line(text: str, info: ValidationInfo) -> str:
-    """Raise InputError unless it is a line that can stand in a page."""
+    """Return a text without spaces at its ends. If it is not a single line of valid length, raise an InputError."""
     name, text = f"report.{info.field_name}", text.strip()
     if not 1 <= len(text) <= LONGEST:
         raise InputError(f"setting {name!r} has {len(text):,} characters, but it has 1 to {LONGEST}; correct it")
@@ -27,7 +27,7 @@ Line = Annotated[str, AfterValidator(_one_line)]
 
 
 class ReportSettings(Settings):
-    """Public texts of one line, at most `LONGEST` characters each."""
+    """Public texts of one line each, with at most `LONGEST` characters."""
 
     title: Line | None = setting(None, "Title of the card or the audit's page (made of data set and release).")
     agency: Line | None = setting(None, "Who answers for the data, as the page says it.")

@@ -1,4 +1,7 @@
-"""What all settings have in common: they are checked once, never change, and a wrong one is named in one sentence."""
+"""Common behaviour of all settings.
+
+Settings are validated once and cannot be changed. An invalid setting is reported in one sentence.
+"""
 
 from __future__ import annotations
 
@@ -25,21 +28,21 @@ from equistrata.errors import InputError
 
 
 class Given(Enum):
-    """How a setting is given at the command line, where its type does not say it."""
+    """The way in which a setting is given on the command line, if its type does not determine it."""
 
-    BY_PLACE = auto()  # an argument, not an option
-    BY_FLAG = auto()  # an option without a value: its name, or each of its choices
+    BY_PLACE = auto()  # a positional argument
+    BY_FLAG = auto()  # an option without a value; if there are several choices, each of them is an option
 
 
 @dataclass(frozen=True)
 class Called:
-    """What an option is called, where its field's name does not say it."""
+    """The name of an option, if it differs from the name of the field."""
 
     option: str
 
 
 def _names(value: Any) -> Any:
-    """A list of names may be written as one text with commas; a name that has some, in double quotes.
+    """Split a text at its commas. A name that contains a comma can be written in double quotes.
 
     >>> _names('SEX, "town, street" ,JOB'), _names('5" pipe,a')
     (('SEX', 'town, street', 'JOB'), ('5" pipe', 'a'))
@@ -48,7 +51,7 @@ def _names(value: Any) -> Any:
         return value
     try:
         parts = next(csv.reader([value], skipinitialspace=True), [])
-    except csv.Error:  # a line break
+    except csv.Error:  # the text contains a line break
         parts = value.split(",")
     return tuple(name.strip() for name in parts if name.strip())
 
@@ -71,18 +74,22 @@ Placed = TypeVar("Placed")
 ByPlace = Annotated[Placed, Given.BY_PLACE]
 
 
-_SHOWN = 40  # characters of a setting in a message
+_SHOWN = 40  # the largest number of characters of a setting that are shown in a message
 
 
 def setting(default: Any, description: str, **checks: Any) -> Any:
-    """A field of a settings model (`...` as default: it must be given); its description is the option's help."""
+    """Define a field of a settings model.
+
+    The description is the help text of the option, and `...` as default means required.
+    """
     return Field(default, description=description, **checks)
 
 
 class Settings(BaseModel):
-    """Settings of a flow or a command, as Prefect parameters or command-line options. An unknown one is refused.
+    """Base class for the settings of flows and commands. An unknown setting is refused.
 
-    pydantic's own errors, which the orchestrator logs, do not quote what was given: it may be a ledger's password.
+    The errors of pydantic are logged by the orchestrator. They do not quote the given value, because it may be the
+    password of a ledger.
     """
 
     model_config = ConfigDict(
@@ -92,7 +99,10 @@ class Settings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _is_text(cls, given: Any) -> Any:
-        """File names may hold any bytes, and come as lone surrogates then, which Prefect and JSON cannot take."""
+        """Refuse texts with lone surrogates.
+
+        They come from file names that are not UTF-8, and cannot be stored by Prefect or JSON.
+        """
         for name, value in given.items() if isinstance(given, dict) else ():
             for text in value if isinstance(value, list | tuple) else (value,):
                 if isinstance(text, str) and any("\ud800" <= character <= "\udfff" for character in text):
@@ -102,7 +112,7 @@ class Settings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _is_a_number(cls, given: Any) -> Any:
-        """`true` of a configuration is not 1: as `at_most: true`, it would be another guarantee than is meant."""
+        """Refuse `true` for a number. Otherwise `at_most: true` would mean 1, which is a different guarantee."""
         for name, field in cls.model_fields.items() if isinstance(given, dict) else ():
             for key in {name, field.alias} & given.keys():
                 _refuse_truth(str(key), field, given[key])
@@ -110,14 +120,26 @@ class Settings(BaseModel):
 
     @classmethod
     def build(cls, **settings: Any) -> Self:
-        """Validate settings. Raises InputError with one sentence about the first setting that is wrong."""
+        """Create and validate settings.
+
+        Raises
+        ------
+        InputError
+            If a setting is invalid. The message is one sentence about the first invalid setting.
+        """
         try:
             return cls(**settings)
         except ValidationError as error:
             raise InputError(_sentence(error, cls)) from None
 
     def changed(self, **settings: Any) -> Self:
-        """A copy with other values of these fields; only they are validated. Raises InputError as `build` does."""
+        """Return a copy with other values of some settings. Only these values are validated.
+
+        Raises
+        ------
+        InputError
+            If a value is invalid.
+        """
         new = {}
         for name, value in settings.items():
             _refuse_truth(name, type(self).model_fields[name], value)
@@ -129,26 +151,26 @@ class Settings(BaseModel):
 
 
 def whole_type(field: FieldInfo) -> Any:
-    """The type of a field, with its bounds and validators."""
+    """Return the type of a field with its bounds and validators."""
     return Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
 
 
 def _refuse_truth(name: str, field: FieldInfo, value: Any) -> None:
-    """Raise InputError for true or false where a number is wanted: Python takes them for 1 and 0."""
+    """Raise an InputError if a number is true or false, because Python would use 1 or 0."""
     kinds = {field.annotation, *get_args(field.annotation)}
-    truth = type(value).__name__ in ("bool", "bool_")  # NumPy's too, without an import of it
+    truth = type(value).__name__ in ("bool", "bool_")  # also finds the type of NumPy without an import
     if truth and kinds & {int, float} and bool not in kinds:
         raise InputError(f"setting {name!r} is {str(value).lower()}, but it should be a number; write it as one")
 
 
 def group_of(field: FieldInfo) -> type[Settings] | None:
-    """The settings that a field groups under its name, if it does."""
+    """Return the settings class of a field that is a group of settings, or None."""
     kind = field.annotation
     return kind if isinstance(kind, type) and issubclass(kind, Settings) else None
 
 
 def _longest(pattern: str) -> int:
-    """The characters of the longest name that a pattern allows: a first one, and the rest in {0,n}."""
+    """Return the length of the longest name for a pattern that consists of one character and {0,n} others."""
     return 1 + int(pattern.rpartition(",")[2].rstrip("$)}"))
 
 
@@ -161,9 +183,9 @@ def _sentence(error: ValidationError, model: type[BaseModel], field: str | None 
         known = ", ".join(sorted(field.alias or name for name, field in (inner or model).model_fields.items()))
         return f"unknown setting {name!r}; the settings are {known}"
     cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, InputError):  # a sentence of ours; what was given may be a secret
+    if isinstance(cause, InputError):  # use this message only, because the given value may be secret
         return str(cause)
-    if first["type"] == "string_pattern_mismatch":  # the patterns of settings are all of names
+    if first["type"] == "string_pattern_mismatch":  # all settings with patterns are names
         given = str(first["input"])
         shown = repr(given if len(given) <= _SHOWN else f"{given[:_SHOWN]}…")
         return (

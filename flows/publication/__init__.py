@@ -1,1 +1,1 @@
-"""A finished release: read, added to, handed out."""
+"""Reading, extending and publishing a complete release."""

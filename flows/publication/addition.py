@@ -1,11 +1,12 @@
-"""A public audit is added to the folder of a release: its files, a card with the total cost, and a manifest of all.
+"""Adding a public audit to the folder of a release.
 
-Three files of the folder change, and no file system renames three at once. So the addition is first made whole and
-durable in a folder `.next` in the release's, which appears by one rename. From then on it counts: each of its parts is
-moved to its place, the manifest last, by the process that adds it or, if that was killed, by the next one that opens
-the release. This may be interrupted and repeated anywhere. `check_manifest` takes a file of the old manifest or of the
-coming one, so it passes at every moment. The folder itself is not replaced: shells and mounts in it would not survive
-that. One process at a time may add; the others wait.
+An addition changes three files of the folder, but no file system can rename three files at once. Therefore the addition
+is first written completely to a folder `.next` in the release. This folder is created by a single rename, and the
+addition is valid from this time on. Its parts are then moved to their places, with the manifest as the last one. If the
+process is killed, the next process that opens the release continues. These steps can be interrupted and repeated at any
+time. The function `check_manifest` accepts the files of both manifests, so that the release is always valid. The folder
+itself is not replaced, because it may be in use by shells or mounts. Only one process can add files at a time, and all
+others wait.
 """
 
 from __future__ import annotations
@@ -28,16 +29,34 @@ from equistrata.flows.run.claims import LOCK, claim
 from equistrata.flows.run.disk import sync, sync_tree
 
 ADDING = ".adding-"
-PATIENCE = 60.0  # seconds that an addition waits for another one; each takes a moment
+PATIENCE = 60.0  # seconds that an addition waits for another one, which only takes a moment
 
 Card = Mapping[str, Any]
 
 
 def add(release: Path, name: str, made: Path, priced: Callable[[Card, str], Card]) -> Path:
-    """Copy a finished folder into a release, under this name, or one with a number if that is taken meanwhile.
+    """Copy a complete folder into a release.
 
-    `priced` makes the new card from the present one and the folder's name. Raises InputError if the release is damaged
-    or cannot be written; then it is as it was.
+    Parameters
+    ----------
+    release : Path
+        The folder of the release.
+    name : str
+        The name of the new folder. If it exists by now, a number is appended.
+    made : Path
+        The folder that is copied.
+    priced : callable
+        Function that returns the new card for the current card and the name of the folder.
+
+    Returns
+    -------
+    Path
+        The new folder.
+
+    Raises
+    ------
+    InputError
+        If the release is damaged or not writable. In this case it is not changed.
     """
     with held(release):
         _finish(release)
@@ -55,27 +74,30 @@ def add(release: Path, name: str, made: Path, priced: Callable[[Card, str], Card
 
 
 def free_name(release: Path, name: str) -> str:
-    """The name, or the first of `name-2`, `name-3` … that is free in the folder."""
+    """Return the name or, if it exists in the folder, the first of `name-2`, `name-3` and so on that does not exist."""
     names = (name if number == 1 else f"{name}-{number}" for number in range(1, 1_000_000))
     return next(each for each in names if not os.path.lexists(release / each))
 
 
 def finish_addition(release: Path) -> None:
-    """Finish an addition that was killed after it was made. Raises InputError if it cannot be finished."""
+    """Complete an addition if its process was killed. If this is not possible, raise an InputError."""
     if os.path.lexists(release / NEXT):
         with held(release):
             _finish(release)
 
 
 def _finish(release: Path) -> None:
-    """Move the parts of an addition to their places, and remove what was never made whole. The release is held."""
+    """Move the parts of an addition to their places, and remove incomplete additions.
+
+    The caller must hold the release.
+    """
     try:
         for path in release.glob(f"{ADDING}*"):
             shutil.rmtree(path, ignore_errors=True)
         coming = release / NEXT
         if not coming.is_dir():
             return
-        for path in sorted(coming.iterdir(), key=lambda path: path.name == MANIFEST):  # the manifest last
+        for path in sorted(coming.iterdir(), key=lambda path: path.name == MANIFEST):  # the manifest is moved last
             sync(release)
             os.rename(path, release / path.name)
         coming.rmdir()
@@ -89,7 +111,13 @@ def _finish(release: Path) -> None:
 
 @contextmanager
 def held(release: Path) -> Iterator[None]:
-    """Hold a release, so that no other process changes it. Raises InputError if that cannot be had."""
+    """Hold a release, so that other processes cannot change it.
+
+    Raises
+    ------
+    InputError
+        If the release is not writable, or if another process holds it for too long.
+    """
     if not os.access(release, os.W_OK):
         raise InputError(f"release {str(release)!r} cannot be written; mend its permissions, or work as its owner")
     waited = time.monotonic() + PATIENCE
@@ -108,7 +136,7 @@ def held(release: Path) -> Iterator[None]:
 
 
 def _lay_out(release: Path, name: str, made: Path, priced: Callable[[Card, str], Card]) -> None:
-    """Make `.next` in one step, durably."""
+    """Create the folder `.next` in one durable step."""
     card = priced(read_card(release), name)
     page = card_markdown(card, read_means(release))
     coming = Path(tempfile.mkdtemp(prefix=ADDING, dir=release))

@@ -1,7 +1,7 @@
-"""The card of a release that public audits were added to: the privacy cost of all of it together.
+"""The card of a release with public audits, which states the total privacy cost.
 
-A public audit queries the rows again, so its ρ is added (sequential composition). A report that compares releases shows
-numbers of the others too, so their ρ is added, once each.
+A public audit queries the rows again, so its ρ is added to the cost by sequential composition. A report that compares
+releases contains numbers of the other releases, so the ρ of each of them is added once.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ CARDS = {"card.json", "card.md"}
 
 @dataclass(frozen=True)
 class AddedAudit:
-    """A public audit in the folder of a release, as the release's card lists it, with its own price."""
+    """A public audit in the folder of a release, as listed on the card of the release with its price."""
 
-    folder: str  # its name in the release's folder
-    made: str  # ISO 8601, UTC
+    folder: str  # the name of the audit's folder
+    made: str  # the time in UTC, in ISO 8601 format
     epsilon: float
     delta: float
     rho: float
-    charged_as: str  # its entry in the ledger; empty without
-    private: bool  # whether its noise came from a source fit for real releases
-    report: str  # SHA-256 of its `audit.json`, in hexadecimal: its identity
-    # The other releases that it shows: each one's name, identity (`identity_of`), own rho, private, and card's caveats.
+    charged_as: str  # the id of its charge in the ledger; empty if it was not charged
+    private: bool  # True if the noise was private and not seeded
+    report: str  # the SHA-256 hash of `audit.json`, which identifies the audit
+    # The other releases in the audit: name, identity (see `identity_of`), rho, private and the caveats of the card.
     compared: tuple[Mapping[str, Any], ...] = ()
 
 
 def own_price(card: Mapping[str, Any]) -> Mapping[str, Any]:
-    """ε, δ and ρ of the release itself, with former months of its series, without audits that were added to it."""
+    """Return ε, δ and ρ of the release itself. Former months of its series are included, but audits are not."""
     guarantee: Mapping[str, Any] = card["guarantee"]
     price: Mapping[str, Any] = guarantee.get("release", guarantee)
     return price
 
 
 def audits_of(card: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The audits that were added to a release, in order, each as the fields of an `AddedAudit`."""
+    """Return the audits of a release in order, each with the fields of an `AddedAudit`."""
     return list(card.get("audits", ()))
 
 
 def prices(card: Mapping[str, Any], identity: str) -> dict[str, Rho]:
-    """ρ of each part of a release's folder, once: its own under its identity, and those that were added."""
+    """Return the ρ of each part of a release folder. The keys are identities, so that no part is counted twice."""
     parts = {identity: Rho(own_price(card)["rho"])}
     for audit in audits_of(card):
         parts[audit["report"]] = Rho(audit["rho"])
@@ -59,7 +59,27 @@ def prices(card: Mapping[str, Any], identity: str) -> dict[str, Rho]:
 
 
 def with_audit(card: Mapping[str, Any], audit: AddedAudit) -> dict[str, Any]:
-    """The card with another audit: ρ adds up; ε, at the release's δ, is rounded up. Raises InputError if it is none."""
+    """Return the card with an additional audit.
+
+    The new ρ is the sum of all parts. The new ε is the value for this ρ and the δ of the release, rounded up.
+
+    Parameters
+    ----------
+    card : mapping
+        The card.
+    audit : AddedAudit
+        The audit.
+
+    Returns
+    -------
+    dict
+        The new card.
+
+    Raises
+    ------
+    InputError
+        If there is no finite ε for the sum.
+    """
     guarantee = card["guarantee"]
     own = {name: own_price(card)[name] for name in ("epsilon", "delta", "rho")}
     together = {**card, "audits": [*audits_of(card), asdict(audit)]}
@@ -92,13 +112,19 @@ def with_audit(card: Mapping[str, Any], audit: AddedAudit) -> dict[str, Any]:
 
 
 def identity_of(files: Mapping[str, Mapping[str, Any]]) -> str:
-    """The identity of a release, whatever is added to it: the SHA-256 of its manifest's lines but the cards'."""
+    """Return the identity of a release, which does not change when audits are added.
+
+    It is the SHA-256 hash of the lines in the manifest, except for the cards.
+    """
     own = [f"{name} {files[name]['sha256']}\n" for name in sorted(files) if is_own(name) and name not in CARDS]
     return hashlib.sha256("".join(own).encode("utf-8")).hexdigest()
 
 
 def unaccounted(card: Mapping[str, Any], names: Iterable[str]) -> list[str]:
-    """Listed files that are neither the release's own nor of an audit on its card, and audits without files."""
+    """Return the listed files that do not belong to the release or to an audit on its card.
+
+    Audits on the card that do not have any files are returned as well.
+    """
     names = list(names)
     folders = {audit["folder"] for audit in audits_of(card)}
     strays = [name for name in names if not is_own(name) and PurePosixPath(name).parts[0] not in folders]
@@ -106,6 +132,6 @@ def unaccounted(card: Mapping[str, Any], names: Iterable[str]) -> list[str]:
 
 
 def _up(epsilon: float) -> float:
-    """Rounded up to five digits, so that no printed cost is too low."""
+    """Round a value of ε up to five digits, so that no printed cost is too low."""
     step = 10.0 ** (math.floor(math.log10(epsilon)) - 4)
     return float(f"{math.ceil(epsilon / step - 1e-9) * step:.5g}")

@@ -1,8 +1,8 @@
-"""A release is published, as a folder or a zip: exactly the files of its manifest, checked against their SHA-256.
+"""Publishing a release as a folder or a zip file, which contains exactly the files of its manifest.
 
-Nothing else in the release's folder is copied, and nothing that its card does not account for: a listed file is the
-release's own or of an audit on the card. Each file is hashed as it is copied, so what is published is what the manifest
-says, whatever happens to the release meanwhile.
+No other files in the release folder are copied. Each listed file must belong to the release or to an audit on its card,
+so that the card accounts for its cost. The SHA-256 hash of each file is computed while it is copied. The published
+files therefore match the manifest, even if the release changes in the meantime.
 """
 
 from __future__ import annotations
@@ -30,14 +30,26 @@ from equistrata.flows.run.journal import Journal
 from equistrata.flows.run.landing import rename_to_new
 
 STAGING = ".equistrata-publish-", ".part"
-MOST_IN_MEMORY = 64 << 20  # bytes of a manifest or a card
+MOST_IN_MEMORY = 64 << 20  # the largest size of a manifest or a card in bytes
 CHUNK = 1 << 20  # bytes
-EPOCH = (1980, 1, 1, 0, 0, 0)  # of every file in a zip: the same release gives the same bytes
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the time of every file in a zip, so that the bytes only depend on the release
 
 
 @dataclass(frozen=True)
 class Published:
-    """What was published: where, how many files (the manifest too), the card, and the SHA-256 of the manifest."""
+    """A published release.
+
+    Attributes
+    ----------
+    place : Path
+        The folder or the zip file.
+    files : int
+        The number of files, including the manifest.
+    card : mapping
+        The card.
+    manifest : str
+        The SHA-256 hash of the manifest.
+    """
 
     place: Path
     files: int
@@ -47,7 +59,10 @@ class Published:
 
 @dataclass(frozen=True)
 class _Files:
-    """The files of a release's folder, none of which may be, or be reached through, a link: it could lead elsewhere."""
+    """The files of a release folder.
+
+    A file must not be a link or be reached through a link, because it could be elsewhere.
+    """
 
     folder: Path
 
@@ -55,14 +70,14 @@ class _Files:
         return f"release {str(self.folder)!r}"
 
     def read(self, name: str) -> bytes:
-        """A small file."""
+        """Read a small file."""
         content = b"".join(self._chunks(name, MOST_IN_MEMORY + 1))
         if len(content) > MOST_IN_MEMORY:
             raise InputError(f"file {name!r} of {self} is no {name} of a release: it is too large; {MEND}")
         return content
 
     def copy(self, name: str, entry: Entry, target: IO[bytes]) -> None:
-        """Copy one file. Raises InputError unless what was copied is what the manifest lists."""
+        """Copy a file. If it does not match the manifest, raise an InputError."""
         digest, left = hashlib.sha256(), entry["bytes"]
         for chunk in self._chunks(name, left + 1):
             digest.update(chunk)
@@ -74,7 +89,10 @@ class _Files:
             raise InputError(f"file {name!r} of {self} was edited after the release; {MEND}")
 
     def _chunks(self, name: str, most: int) -> Iterator[bytes]:
-        """The file's first bytes, piece by piece. An error in reading is the release's, not the destination's."""
+        """Yield the first bytes of a file in pieces.
+
+        A reading error is attributed to the release and not to the destination.
+        """
         with self._opened(name) as source:
             while most > 0:
                 try:
@@ -95,7 +113,7 @@ class _Files:
                 inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=handle)
                 os.close(handle)
                 handle = inner
-            # O_NONBLOCK: a pipe must not make us wait.
+            # The flag O_NONBLOCK prevents the program from waiting for a pipe.
             found = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=handle)
         except (OSError, ValueError) as error:
             number = error.errno if isinstance(error, OSError) else errno.ENOENT
@@ -114,10 +132,25 @@ class _Files:
 
 
 def publish_release(release: Path, destination: Path) -> Published:
-    """Copy what a release's manifest lists, and the manifest, into a new folder, or into a zip if it is called `*.zip`.
+    """Copy the files in the manifest of a release to a new folder or, if the name ends in `.zip`, to a new zip file.
 
-    Raises InputError if the destination exists, or its parent does not, or it cannot be made, or if the release is
-    seeded, incomplete, edited, under way, or leads out of its folder. Then there is nothing at the destination.
+    Parameters
+    ----------
+    release : Path
+        The folder of the release.
+    destination : Path
+        The folder or the zip file.
+
+    Returns
+    -------
+    Published
+        The published release.
+
+    Raises
+    ------
+    InputError
+        If the destination exists or cannot be created, or if the release is seeded, incomplete, edited, not yet
+        committed, or contains links. In this case nothing is left at the destination.
     """
     _check_destination(release, destination)
     source = _Files(release)
@@ -157,7 +190,7 @@ def _taken(destination: Path) -> InputError:
 
 
 def _checked_card(source: _Files, files: Mapping[str, Entry]) -> Mapping[str, Any]:
-    """The card, if the release may be published by it."""
+    """Return the card, if it allows the release to be published."""
     if "card.json" not in files:
         raise InputError(f"{MANIFEST} of {source} lists no card.json, so its privacy cost is unknown; {MEND}")
     content = source.read("card.json")
@@ -181,7 +214,7 @@ def _checked_card(source: _Files, files: Mapping[str, Entry]) -> Mapping[str, An
 
 @contextmanager
 def _staging(destination: Path) -> Iterator[Path]:
-    """A temporary place of this process beside the destination; those that killed processes left are removed first."""
+    """Yield a temporary path next to the destination. Temporary folders of killed processes are removed first."""
     parent, (prefix, suffix) = destination.absolute().parent, STAGING
     remove_dead(parent, f"{prefix}*{suffix}")
 
@@ -192,10 +225,10 @@ def _staging(destination: Path) -> Iterator[Path]:
         except FileNotFoundError:
             raise Held from None
         except OSError:
-            return folder, None  # a file system may have no locks
+            return folder, None  # the file system may not support locks
 
     try:
-        folder, lock = tried(held, Held)  # another one may take it for a dead one's in the moment before it is held
+        folder, lock = tried(held, Held)  # before the folder is locked, another process may remove it
     except (OSError, Held):
         raise InputError(f"{str(destination)!r} cannot be made; check that you may write beside it") from None
     try:
@@ -217,13 +250,16 @@ def _folder(made: Path, source: _Files, files: Mapping[str, Entry], manifest: by
 
 
 def _zip(made: Path, source: _Files, files: Mapping[str, Entry], manifest: bytes) -> None:
-    """Sorted names, one time and one mode for all: the same bytes each time, on each machine."""
+    """Write a zip file that has the same bytes on every machine.
+
+    Names are sorted, and all files have the same time and mode.
+    """
     with made.open("xb") as whole:
         with zipfile.ZipFile(whole, "w") as archive:
             for name in sorted([*files, MANIFEST]):
                 about = zipfile.ZipInfo(name, EPOCH)
                 about.compress_type, about.create_system, about.external_attr = zipfile.ZIP_DEFLATED, 3, 0o100644 << 16
-                # Of a large file, the archive must know it before.
+                # The archive needs the size of a large file before it is written.
                 about.file_size = len(manifest) if name == MANIFEST else files[name]["bytes"]
                 with archive.open(about, "w") as file:
                     if name == MANIFEST:

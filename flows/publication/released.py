@@ -1,4 +1,4 @@
-"""A finished release folder, checked against its manifest: its card, schema and synthetic rows."""
+"""A complete release folder that matches its manifest, with its card, schema and synthetic rows."""
 
 from __future__ import annotations
 
@@ -28,18 +28,34 @@ from equistrata.flows.release.card.page import how_made, title_of
 
 @dataclass(frozen=True, eq=False)
 class Released:
-    """A release folder that passed the check of its manifest, and the content of its files."""
+    """The content of a release folder that matches its manifest."""
 
     folder: Path
-    manifest: str  # SHA-256
+    manifest: str  # the SHA-256 hash of the manifest
     card: Mapping[str, Any]
     schema: Schema
     means: Mapping[str, Any] | None
-    identity: str  # SHA-256, whatever is added to it
+    identity: str  # the SHA-256 hash that does not change when audits are added
 
     @classmethod
     def open(cls, folder: str | Path) -> Released:
-        """Check and read a release folder. Raises InputError with one sentence about the first thing that is wrong."""
+        """Check and read a release folder.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The folder.
+
+        Returns
+        -------
+        Released
+            The release.
+
+        Raises
+        ------
+        InputError
+            If the release is not valid. The message describes the first fault.
+        """
         folder = Path(folder)
         finish_addition(folder)
         found = Release.open(folder)
@@ -47,7 +63,7 @@ class Released:
         return cls(folder, found.manifest, found.card, found.schema, found.private_means, identity)
 
     def table(self) -> CodedTable:
-        """Its synthetic rows, coded by its schema, without the survey weight."""
+        """Return the synthetic rows, coded with the schema of the release, without the survey weight."""
         schema = self.schema.without_weight()
         try:
             coded = CodedTable.encode(read_frame(self.folder / "synthetic.parquet"), schema.coded())
@@ -57,7 +73,7 @@ class Released:
 
     @cached_property
     def weights(self) -> Floats | None:
-        """The survey weight of each row, as it is written; None without one."""
+        """The survey weight of each row as written in the file. If there is no weight, this is None."""
         weight = self.schema.survey_weight
         if weight is None:
             return None
@@ -65,7 +81,7 @@ class Released:
 
     @property
     def people(self) -> People | None:
-        """What a report says of its survey weight; None without one."""
+        """The description of the survey weight for a report. If there is no weight, this is None."""
         if self.weights is None:
             return None
         column, controls = self.schema[str(self.schema.survey_weight)], self.card.get("controls")
@@ -74,17 +90,20 @@ class Released:
 
     @property
     def strata(self) -> tuple[str, ...]:
-        """The columns of its strata."""
+        """The columns that define the strata."""
         return tuple(self.card["strata"]["columns"])
 
     @property
     def ledger(self) -> Mapping[str, Any] | None:
-        """What its card says of the ledger it was charged to; None if it was not."""
+        """The part of the card about the ledger. If the release was not charged, this is None."""
         return ledger_of(self.card)
 
 
 def facts(releases: Sequence[Released]) -> tuple[ReleaseFacts, ...]:
-    """The releases as a report presents them, under distinct names: the variant's, with ε or folder if needed."""
+    """Return the facts about releases for a report.
+
+    Each release has a different name. It is the name of the variant and, if necessary, the ε or the folder.
+    """
     variants = [release.card["name"] for release in releases]
     with_price = [f"{v}, ε = {own_price(r.card)['epsilon']:g}" for v, r in zip(variants, releases, strict=True)]
     with_folder = [f"{v} ({r.folder.resolve().name})" for v, r in zip(variants, releases, strict=True)]
@@ -113,7 +132,10 @@ def facts(releases: Sequence[Released]) -> tuple[ReleaseFacts, ...]:
 
 
 def _how(release: Released) -> str:
-    """How its rows were made, by its card; empty where an older card does not say it."""
+    """Describe how the rows were made, according to the card.
+
+    For older cards without this information, the text is empty.
+    """
     try:
         return how_made(release.card, {column.name: column.label or column.name for column in release.schema.columns})
     except KeyError:

@@ -1,7 +1,7 @@
-"""A release checked from its folder alone: what `equistrata.analysis.verify` finds, and its card and manifest besides.
+"""Verification of a release from its folder, including the card and the manifest.
 
-The card for people is written again from `card.json`. Earlier versions wrote it in other words, so a line that differs
-is shown, and is no fault by itself.
+It extends the checks of `equistrata.analysis.verify`. The page of the card is generated again from `card.json`. Earlier
+versions used other words, so that a different line is shown but is not a fault.
 """
 
 from __future__ import annotations
@@ -30,14 +30,19 @@ from equistrata.flows.release.card.page import card_markdown
 from equistrata.flows.release.card.wide_bins import declares_bins, wide_bins
 from equistrata.flows.release.price import FORMER_MONTHS
 
-_MOST_SHOWN = 160  # characters of a line
+_MOST_SHOWN = 160  # the largest number of characters of a line that are shown
 
 
 @contextmanager
 def unpacked(place: Path) -> Iterator[Path]:
-    """The release's folder; of a zip, as `equistrata publish` makes it, a copy that is gone after the block.
+    """Yield the folder of a release. A zip file from `equistrata publish` is unpacked to a temporary folder.
 
-    Raises InputError if the zip cannot be unpacked. What the block raises of the copy names the zip.
+    If the block raises an InputError about the temporary folder, its message names the zip file instead.
+
+    Raises
+    ------
+    InputError
+        If the zip file cannot be unpacked.
     """
     if not zipfile.is_zipfile(place):
         yield place
@@ -48,7 +53,7 @@ def unpacked(place: Path) -> Iterator[Path]:
                 if sum(each.file_size for each in archive.infolist()) > shutil.disk_usage(folder).free:
                     raise InputError(f"release {str(place)!r} is larger than what is free in {folder!r}; make room")
                 archive.extractall(folder)
-        except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, OSError):  # RuntimeError: it is encrypted
+        except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, OSError):  # RuntimeError if it is encrypted
             raise InputError(f"release {str(place)!r} is a zip that cannot be unpacked; {MEND}") from None
         try:
             yield Path(folder)
@@ -57,7 +62,7 @@ def unpacked(place: Path) -> Iterator[Path]:
 
 
 def release_faults(release: Release) -> list[str]:
-    """A sentence for each thing that does not hold; none for an honest release."""
+    """Return the faults of a release, one sentence each. If the release is valid, the list is empty."""
     found = faults(release)
     strays = unaccounted(release.card, listed(release.folder, f"release {str(release.folder)!r}"))
     if strays:
@@ -69,7 +74,10 @@ def release_faults(release: Release) -> list[str]:
 
 
 def _stumbling(check: Callable[[Release], Iterator[str]], release: Release) -> list[str]:
-    """What a check finds; where it stumbles over what no release writes, `faults` does too, or this says so."""
+    """Return the faults that a check finds.
+
+    If the check fails because of invalid content, return a sentence about this.
+    """
     try:
         return list(check(release))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, InputError):
@@ -77,7 +85,7 @@ def _stumbling(check: Callable[[Release], Iterator[str]], release: Release) -> l
 
 
 def _audits(release: Release) -> Iterator[str]:
-    """Audits on the card whose numbers are not those that were added."""
+    """Yield the audits on the card with numbers that differ from the ones that were added."""
     files = listed(release.folder, f"release {str(release.folder)!r}")
     for audit in audits_of(release.card):
         if files.get(f"{audit['folder']}/audit.json", {}).get("sha256") != audit["report"]:
@@ -85,7 +93,7 @@ def _audits(release: Release) -> Iterator[str]:
 
 
 def _by_rows(release: Release) -> Iterator[str]:
-    """Of the card, what it says by the released rows, besides the measurements: wide bins, and means."""
+    """Check the parts of the card that depend on the released rows, which are wide bins and means."""
     card, schema, known = release.card, release.schema, release.private_means
     table = CodedTable.encode(release.rows(labels=False), schema.coded())
     rows = CodedTable(table.codes, schema)
@@ -100,7 +108,7 @@ def _by_rows(release: Release) -> Iterator[str]:
 
 
 def release_unseen(release: Release) -> list[str]:
-    """What `release_faults` cannot say anything of."""
+    """Return the properties that `release_faults` cannot check."""
     found = unseen(release)
     if (line := _other_line(release)) is not None:
         found.insert(0, f"whether card.md says what card.json does: this version does not write its line {line}")
@@ -118,7 +126,7 @@ def release_unseen(release: Release) -> list[str]:
 
 
 def _words(release: Release) -> Iterator[tuple[str, Any, str]]:
-    """What the card says of its price in words, as it says it, and as this version does."""
+    """Yield the descriptions of the price on the card, together with the descriptions that this version would write."""
     guarantee, units = release.card["guarantee"], release.card["config"].get("units")
     if isinstance(units, int | None) and "delta_is" in guarantee:
         yield "how large δ is", guarantee["delta_is"], delta_words(units, guarantee["delta"])
@@ -130,7 +138,10 @@ def _words(release: Release) -> Iterator[tuple[str, Any, str]]:
 
 
 def _other_line(release: Release) -> str | None:
-    """The first line of card.md that is not written so from card.json, with its number; None if there is none."""
+    """Return the first line of card.md that differs from the page for card.json, with its number.
+
+    If there is none, return None.
+    """
     try:
         text = (release.folder / "card.md").read_text("utf-8")
         own = card_markdown(release.card, release.private_means)

@@ -1,1 +1,1 @@
-"""The release flow: its plan, its charge, its steps, and what it writes."""
+"""The release flow, from the plan and the charge to the published folder."""

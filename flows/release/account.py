@@ -1,4 +1,4 @@
-"""The account of a ledger that a release is charged to."""
+"""The account of a ledger to which a release is charged."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ from equistrata.privacy.ledger.ledger import Charge, Head, Ledger, LedgerError, 
 
 
 def new_id(name: str, unique: str | None = None) -> str:
-    """An id in the ledger: a folder's name, with dashes for characters that ids may not have, and something unique.
+    """Return a new id for the ledger.
+
+    It consists of the name of a folder, in which invalid characters are replaced by dashes, and a unique part.
 
     >>> new_id("März 2026.v2", "0f3c21")
     'M-rz-2026.v2-0f3c21'
@@ -39,18 +41,43 @@ def new_id(name: str, unique: str | None = None) -> str:
 
 @dataclass(frozen=True)
 class Account:
-    """A data set's account in a ledger, for one release or audit; with the key for fingerprints, if there is one."""
+    """The account of a data set in a ledger, for one release or audit.
+
+    Attributes
+    ----------
+    ledger : Ledger
+        The ledger.
+    dataset : str
+        The name of the data set.
+    release : str
+        The id of the release or the audit.
+    key : str or None
+        The key for fingerprints, if it is given.
+    """
 
     ledger: Ledger
     dataset: str
-    release: str  # the id of its charges
+    release: str  # the release id of its charges
     key: str | None = field(default=None, repr=False)
 
     def check_price(self, price: Rho, relation: str, why: str = "") -> None:
-        """Raise BudgetExceeded if the price exceeds what is left at this moment, InputError for another relation.
+        """Check that the account can pay a price and uses the same neighbouring relation.
 
-        Args:
-            why: said of a price that is higher than its ε is elsewhere.
+        Parameters
+        ----------
+        price : Rho
+            The price.
+        relation : str
+            The neighbouring relation.
+        why : str, default=""
+            An explanation for the error message, if the price is higher than usual for its ε.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the price is larger than the amount that is currently left.
+        InputError
+            If the account uses another relation.
         """
         self.check_relation(relation)
         left = self.ledger.remaining(self.dataset)
@@ -58,7 +85,7 @@ class Account:
             raise BudgetExceeded(price, left, f"release {self.release!r} of data set {self.dataset!r}{why}")
 
     def check_relation(self, relation: str) -> None:
-        """Raise InputError if the account is kept under another neighbouring relation."""
+        """Raise an InputError if the account uses another neighbouring relation."""
         kept = self.ledger.account(self.dataset).relation
         if relation != kept:
             raise InputError(
@@ -68,14 +95,29 @@ class Account:
             )
 
     def charges(self) -> list[Charge]:
-        """Those made under this id so far."""
+        """Return the charges that were made under this id so far."""
         return self.ledger.charges(self.dataset, self.release)
 
     def fingerprint(self, work: Workspace, content: bytes) -> Fingerprint | None:
-        """The fingerprint of the rows that a run has read, from files of this `content_digest`; None without a key.
+        """Return the fingerprint of the rows that a run has read.
 
-        The key is that of the ledger's place, else the environment's, or the one beside the ledger. Raises LedgerError
-        if it cannot be used, or is not the ledger's.
+        Parameters
+        ----------
+        work : Workspace
+            The working folder with the digests of the rows.
+        content : bytes
+            The `content_digest` of the files.
+
+        Returns
+        -------
+        Fingerprint or None
+            The fingerprint. If there is no key, it is None. The key is the key of the ledger's place, of the
+            environment, or next to the ledger.
+
+        Raises
+        ------
+        LedgerError
+            If the key cannot be used, or if it is not the key of the ledger.
         """
         key, wanted = self.ledger.key(self.key), self.ledger.key_name
         if key is None:
@@ -85,28 +127,46 @@ class Account:
         return Fingerprint.of(content, json.loads((work.root / SNAPSHOT).read_text("utf-8")), key, self.ledger.identity)
 
     def lease(self, journal: Journal) -> Lease:
-        """Hold the release for everyone who shares the ledger. Raises LedgerError if it runs elsewhere."""
-        # With it, the journal's next run on this machine takes a dead run's lease over.
+        """Return a context manager that holds the release for all users of the ledger.
+
+        Raises
+        ------
+        LedgerError
+            If the release is running on another machine.
+        """
+        # With this secret, the next run from the journal on this machine can take over the lease of a run that died.
         secret = hmac.digest(journal.key, f"lease {platform.node()}".encode(), "sha256").hex()
         return self.ledger.lease(self.dataset, self.release, secret)
 
 
 def cards_in(place: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """The releases that lie in a folder, by name, with their cards; folders with no readable card are none."""
+    """Yield the releases in a folder with their cards, in order of their names. Other folders are skipped."""
     for path in sorted(place.glob("*/card.json")):
         with suppress(InputError):
             yield path.parent, read_card(path.parent)
 
 
 def verify_with_cards(ledger: Ledger, *places: Path) -> None:
-    """Verify a ledger, and that it has the heads on the cards of its releases in these folders.
+    """Verify a ledger and check that it contains the heads on the cards of its releases.
 
-    Raises LedgerError; OlderCopy if it lacks one.
+    Parameters
+    ----------
+    ledger : Ledger
+        The ledger.
+    *places : Path
+        The folders that contain the releases.
+
+    Raises
+    ------
+    LedgerError
+        If the ledger is not valid.
+    OlderCopy
+        If the ledger does not contain a head.
     """
     identity, heads = ledger.identity, list[Head]()
     for _, card in (each for place in dict.fromkeys(places) for each in cards_in(place)):
         told = card.get("ledger")
-        if isinstance(told, Mapping) and told.get("ledger") == identity:  # a rehearsal's ledger is another one
+        if isinstance(told, Mapping) and told.get("ledger") == identity:  # a test run may have used another ledger
             with suppress(LedgerError):
                 heads.append(Head.parse(str(told.get("head"))))
     ledger.verify(keep=not heads)
@@ -122,14 +182,28 @@ def verify_with_cards(ledger: Ledger, *places: Path) -> None:
 
 
 def unchanged(source: Source, read: Callable[[], None]) -> bytes:
-    """Have `read` read a source's files; their `content_digest`, the same before and after.
+    """Read the files of a source and check that they do not change in the meantime.
 
-    Raises InputError where they were changed in between: which rows were read is unknown then. Files that are not there
-    before (they are downloaded) have a digest afterwards alone.
+    Parameters
+    ----------
+    source : Source
+        The source.
+    read : callable
+        Function that reads the files.
+
+    Returns
+    -------
+    bytes
+        The `content_digest` of the files. If the files are downloaded, only the digest after the download is known.
+
+    Raises
+    ------
+    InputError
+        If the files were changed in the meantime, because it is then not known which rows were read.
     """
 
     before = None
-    with suppress(InputError, OSError):  # `read` says what cannot be read
+    with suppress(InputError, OSError):  # `read` reports files that cannot be read
         before = content_digest(source.files())
     read()
     after = content_digest(source.files())
@@ -139,7 +213,15 @@ def unchanged(source: Source, read: Callable[[], None]) -> bytes:
 
 
 def account_of(config: ReleaseConfig) -> Account | None:
-    """The account that a configuration names, if any. Raises LedgerError; InputError if half of it is named."""
+    """Return the account that a configuration names, or None.
+
+    Raises
+    ------
+    LedgerError
+        If the ledger cannot be used.
+    InputError
+        If only the ledger or only the data set is named.
+    """
     if config.dataset is None:
         if config.ledger is not None:
             raise InputError("a ledger is named but no data set; say whose budget is charged with --dataset")

@@ -1,9 +1,10 @@
-"""What a charge is bound to: everything, apart from the rows, that decides what a stratum of a release is.
+"""The binding of a charge, which contains everything except for the rows that determines the strata of a release.
 
-Strata that were measured before a crash are joined with those measured after it, so all must be strata of one
-partition of the same rows, read by the same code, at the same price. The journal keeps what decides that, the ledger's
-entry has a digest of it, and a resume that finds anything else is refused before noise is drawn.
-See docs/proofs/budget.md. The rows have a digest of their own (`Journal.same_rows`).
+A resumed release combines strata that were measured before a crash with strata that are measured afterwards. Therefore
+all of them must belong to the same partition of the same rows, must be read by the same code and must have the same
+price. The journal stores the binding, and the entry of the ledger stores its hash. If anything has changed, the release
+cannot be resumed and no noise is drawn. See docs/proofs/budget.md. The rows have their own digest (see
+`Journal.same_rows`).
 """
 
 from __future__ import annotations
@@ -30,18 +31,19 @@ from equistrata.privacy.ledger.ledger import Charge
 
 Binding = Mapping[str, Any]
 
-MOST_NAMED = 3  # differences within one schema
+MOST_NAMED = 3  # the largest number of differences in a schema that are named
 PACKAGE = "equistrata"
 
-# What reads a row decides its stratum, and a row in one stratum before a crash and in another after it would be
-# measured twice. OpenDP draws the noise and converts the price.
+# The software that reads a row determines its stratum. If a row were in one stratum before a crash and in another
+# afterwards, it would be measured twice. OpenDP draws the noise and converts the price.
 LIBRARIES = ("equistrata", "folktables", "numpy", "opendp", "pandas", "pyarrow")
 
 
 def binding(plan: Plan) -> Binding:
-    """What decides the release, as plain JSON. Public settings and declarations only.
+    """Return the binding of a plan as plain JSON values.
 
-    Schemas are bound as declared, labels and unused columns included; comments, layout and path of a file are not.
+    It contains only public settings and declarations. Schemas are included as declared, with labels and unused columns.
+    The comments, the layout and the path of a file are not included.
     """
     weights, mechanism = plan.weights, plan.mechanism
     document = {
@@ -67,24 +69,28 @@ def binding(plan: Plan) -> Binding:
 
 
 def _readers(plan: Plan) -> dict[str, str]:
-    """The versions of what reads files of the plan's format, by name."""
+    """Return the versions of the packages that read files in the format of the plan, by name."""
     source = plan.source
     used = {format_of(source.path, source.kind).library} if isinstance(source, FileSource) else set()
     return {name: version(name) for name in used.difference(LIBRARIES)}
 
 
 def software() -> dict[str, str]:
-    """The versions, by name; `code` is a digest of equistrata's own files."""
+    """Return the versions of the software by name. The entry `code` is a digest of the files of equistrata."""
     python = ".".join(platform.python_version_tuple()[:2])
     return {"code": own_code(), "python": python} | {name: version(name) for name in LIBRARIES}
 
 
 @cache
 def own_code() -> str:
-    """SHA-256 of the package's Python files and schemas, and of a checkout's `pyproject.toml`; 10 ms."""
+    """Return the SHA-256 hash of the package's Python files and schemas, and of `pyproject.toml` in a checkout.
+
+    It takes 10 ms.
+    """
     whole, found = hashlib.sha256(), dict[str, Path]()
     package = Path(str(resources.files(PACKAGE)))
-    rooms = [place for place in package.iterdir() if place.is_dir()]  # links in a checkout: `rglob` enters none
+    # The folders are links in a checkout, which `rglob` does not follow.
+    rooms = [place for place in package.iterdir() if place.is_dir()]
     for path in (*package.glob("*"), *(path for room in rooms for path in room.rglob("*"))):
         if path.suffix in (".py", ".yaml"):
             found[path.relative_to(package).as_posix()] = path
@@ -97,17 +103,30 @@ def own_code() -> str:
 
 
 def config_hash(config: ReleaseConfig, bound: Binding) -> str:
-    """`Entry.config` of the ledger: a hash of the settings, and one of the binding."""
+    """Return the value of `Entry.config` in the ledger, which is a hash of the settings and a hash of the binding."""
     return f"{config.digest}+{hashlib.sha256(_text(bound).encode()).hexdigest()}"
 
 
 def settings_hash(config: str | None) -> str:
-    """The settings' hash in an entry's `config`; early entries hold it alone."""
+    """Return the hash of the settings from the `config` of an entry. Early entries contain only this hash."""
     return (config or "").partition("+")[0]
 
 
 def differences(then: Binding, now: Binding, config: ReleaseConfig) -> list[str]:
-    """What differs between two bindings, in words; quotes no value."""
+    """Describe the differences between two bindings in words, without any values.
+
+    Parameters
+    ----------
+    then, now : mapping
+        The bindings at the time of the charge and now.
+    config : ReleaseConfig
+        The settings, which contain the names of the files.
+
+    Returns
+    -------
+    list of str
+        The descriptions, one per difference.
+    """
     found = []
     for item, name in (("schema", config.schema_ or ACS_SCHEMA), ("means schema", config.means_schema or "the means'")):
         if not _same(then.get(item), now[item]):
@@ -121,7 +140,7 @@ def differences(then: Binding, now: Binding, config: ReleaseConfig) -> list[str]
     found += _software_differences(then.get("software") or {}, now["software"])
     if found:
         return found
-    # These follow from the rest, and are named only if it is equal.
+    # These values depend on the others, so they are named only if all others are equal.
     derived = {
         "unit": "the unit of privacy",
         "strata": "the strata",
@@ -132,7 +151,13 @@ def differences(then: Binding, now: Binding, config: ReleaseConfig) -> list[str]
 
 
 def check_same(now: Binding, config: ReleaseConfig, journal: Journal, charges: Sequence[Charge]) -> None:
-    """Raise InputError unless a charged release is still the one that was charged (its rows: `Undertaking.load`)."""
+    """Check that a release is still the one that was charged. The rows are checked by `Undertaking.load`.
+
+    Raises
+    ------
+    InputError
+        If anything has changed.
+    """
     release = journal.root.name
     give_up = f"give the release up (equistrata resume --discard {release})"
     then = journal.binding
@@ -173,7 +198,7 @@ def _schema_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 
 def _moved(then: Any, now: Any) -> bool:
-    """Whether a column's field is the same list in another order."""
+    """Return True if two values of a column are the same list in a different order."""
     return isinstance(then, list) and isinstance(now, list) and sorted(map(_text, then)) == sorted(map(_text, now))
 
 
@@ -187,7 +212,10 @@ def _software_differences(then: Mapping[str, str], now: Mapping[str, str]) -> It
 
 
 def _described(value: Any) -> Any:
-    """Settings as plain values: a dataclass by its class and fields, anything else that is not plain by its class."""
+    """Convert settings to plain values.
+
+    A dataclass becomes its class and its fields, and any other object becomes its class.
+    """
     if is_dataclass(value) and not isinstance(value, type):
         return {"class": type(value).__qualname__} | {
             field.name: _described(getattr(value, field.name)) for field in fields(value)
@@ -200,7 +228,7 @@ def _described(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    """So that 1, 1.0 and true differ, which Python takes for equal."""
+    """Return a value as JSON. The texts of 1, 1.0 and true differ, although Python considers these values equal."""
     return json.dumps(value, sort_keys=True)
 
 

@@ -1,9 +1,9 @@
-"""The release flow: partition → charge → measure → model → join → means → resample → evaluate → land.
+"""The release flow: partition, charge, measure, model, join, means, resample, evaluate and land.
 
-Only settings and the path of a private working folder travel through Prefect: it stores flow parameters, logs,
-exception texts, artifacts and persisted results, so no task persists, caches or prints anything, and every error that
-leaves a task is scrubbed. A retry would draw new noise, so tasks do not retry; a flow run may, and resumes what it
-paid for.
+Prefect stores flow parameters, logs, exception messages, artifacts and persisted results. Therefore, it only receives
+settings and the path of a private working folder. Tasks do not persist, cache or print anything, and the message of an
+error is scrubbed before it leaves a task. Tasks are not retried, because a retry would draw new noise. A flow run can
+be retried, and it then resumes the release from the results that were paid for.
 """
 
 from __future__ import annotations
@@ -62,7 +62,10 @@ PUBLISHED = "equistrata.release.published"
 
 
 def private_task(name: str) -> Callable[[Callable[Given, Made]], Task[Given, Made]]:
-    """A Prefect task that may touch private rows: nothing of it is cached, persisted, printed or tried again."""
+    """Return a decorator for a Prefect task that may read private rows.
+
+    Its results are not cached, persisted, printed or retried.
+    """
     return task(name=name, cache_policy=NO_CACHE, persist_result=False, log_prints=False, retries=0, task_run_name=None)
 
 
@@ -73,12 +76,15 @@ def _run(step: Callable[Given, Made], *args: Given.args, **kwargs: Given.kwargs)
 @private_task("one stratum")
 @scrubbed
 def on_worker(job: Callable[[], None], pool: Executor) -> None:
-    """Have a worker of the pool do a job, and wait for it. What is submitted is public, except for a seed."""
+    """Run a job on a worker of the pool and wait for it. The submitted arguments are public, except for a seed."""
     wait(pool.submit(job))
 
 
 def tell_failure(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
-    """Log one sentence and leave an artifact. For `on_failure` and `on_crashed`, also in a worker's process."""
+    """Log one sentence about a failed flow run and create an artifact.
+
+    Use it for `on_failure` and `on_crashed`, also in the process of a worker.
+    """
     sentence = failure_sentence(flow_run, state)
     flow_run_logger(flow_run, flow).error("%s", printable(sentence))
     page = ArtifactCreate(
@@ -86,14 +92,14 @@ def tell_failure(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> 
         type="markdown",
         description="what happened, and what to do",
         data=f"# A release did not end well\n\n{sentence}\n",
-        flow_run_id=flow_run.id,  # a worker that runs this is in no flow run's context
+        flow_run_id=flow_run.id,  # the worker that runs this function has no flow run context
     )
     with get_client(sync_client=True) as client:
         client.create_artifact(page)
 
 
 def failure_sentence(flow_run: FlowRun, state: State[Any]) -> str:
-    """What happened to which release, and what can be done about it."""
+    """Describe the release that has failed, the cause, and how the user can continue."""
     try:
         named = ReleaseConfig.model_validate(flow_run.parameters["config"])
         assert flow_run.expected_start_time is not None
@@ -114,8 +120,11 @@ def failure_sentence(flow_run: FlowRun, state: State[Any]) -> str:
 
 
 def _cause(state: State[Any]) -> str:
-    """Our own sentence, if the flow raised one of our own errors; a foreign message might quote a row."""
-    error = getattr(state.data, "result", state.data)  # Prefect keeps what a flow raised in a record in memory
+    """Return the message of an error of equistrata.
+
+    The message of any other error is not used, because it might quote a row.
+    """
+    error = getattr(state.data, "result", state.data)  # Prefect stores the error of a flow in a record in memory
     return f" ({str(error).strip().rstrip('.')})" if isinstance(error, EquistrataError) else ""
 
 
@@ -128,24 +137,36 @@ def _cause(state: State[Any]) -> str:
     on_crashed=[tell_failure],
 )
 def release(config: ReleaseConfig) -> str | State[Any]:
-    """Make one release: synthetic rows, measurements, means, card, and, apart, internal scores.
+    """Make a release with synthetic rows, measurements, means, a card and separate internal scores.
 
-    A charged release (`config.dataset`) that was begun before is resumed, by its id. Without an id, it is made from the
-    output's name and the flow run's id, so that Prefect's retries resume it too. Placeholders in the output's name and
-    the id are filled in from the time that the flow run was scheduled for.
+    A charged release is resumed if it was started before with the same id. If no id is given, the id is created from
+    the name of the output and the id of the flow run, so that a retry by Prefect also resumes the release. Placeholders
+    in the output and the id are replaced by the scheduled time of the flow run.
 
-    Returns the release folder; or Completed, if the ledger has this release as whole: then nothing is done or charged.
+    Parameters
+    ----------
+    config : ReleaseConfig
+        The settings. The release is charged if `config.dataset` is given.
 
-    Cost: (config.epsilon, config.delta)-DP, add/remove one unit (`Plan.unit`; one row where none is declared), for
-    everything released: strata compose in parallel, and in sequence with the means. All of it is charged before a
-    mechanism sees a row. A resumed release may cost more. See docs/proofs/budget.md and units.md.
+    Returns
+    -------
+    str or State
+        The folder of the release. If the release is already complete in the ledger, the state is Completed, and nothing
+        is done or charged.
+
+    Privacy
+    -------
+    The cost of all published results is (`config.epsilon`, `config.delta`)-DP under adding or removing one unit. The
+    unit is one row if no unit is declared (see `Plan.unit`). Strata compose in parallel, and they compose sequentially
+    with the means. The whole cost is charged before a mechanism reads any row. The cost of a resumed release may be
+    higher. The proofs are given in docs/proofs/budget.md and docs/proofs/units.md.
     """
     scheduled = with_release_id(config.at(flow_run.scheduled_start_time), flow_run.id)
     try:
         with under_way(scheduled) as run:
             for (
                 warning
-            ) in run.plan.warnings:  # settings, names and sizes of the schema, so the orchestrator may keep it
+            ) in run.plan.warnings:  # only contains settings, names and sizes, so the orchestrator may store it
                 get_run_logger().warning("%s", printable(warning))
             folder = Path(run.plan.config.output) if run.published else _make(run)
     except AlreadyMade as error:
@@ -154,7 +175,7 @@ def release(config: ReleaseConfig) -> str | State[Any]:
     try:
         _show(folder)
         _announce(config, folder)
-    except Exception as error:  # of the server: the release is in its place, and paid for
+    except Exception as error:  # the server failed, but the release is complete and paid for
         get_run_logger().warning("what is shown of the release could not be sent: %s", type(error).__name__)
     return str(folder)
 
@@ -169,7 +190,9 @@ def _make(run: Undertaking) -> Path:
     means = budget.part(price.means, "means") if plan.means is not None else Budget(Rho(0))
     finding = budget.part(price.finding, "values of open columns") if plan.openings else Budget(Rho(0))
     tell("load")
-    with executor(plan.config, work, len(plan.fitted.keys)) as pool:  # before rows are read: a cluster may be missing
+    with executor(
+        plan.config, work, len(plan.fitted.keys)
+    ) as pool:  # started before rows are read, because the cluster may be missing
         run.load(lambda: _run(reading.partition, plan, work))
         run.charge()
         if plan.openings:
@@ -212,7 +235,7 @@ def _fit_all(plan: Plan, work: Workspace, budgets: Sequence[Budget], noise: Nois
 
 
 def measuring(plan: Plan, work: Workspace, budgets: Sequence[Budget], noise: NoiseSource) -> list[Callable[[], None]]:
-    """The jobs that measure, one for each part that is fitted by itself."""
+    """Return the jobs that measure, one for each part that is fitted separately."""
     count_rho, rest = plan.drawn.counts, enumerate(map(plan.fitted.rest, plan.fitted.keys))
     known = [] if plan.month is None else known_before(plan.strata, plan.month.known(plan.strata), plan.month.number)
     former = list(by_strata(plan.strata, known, plan.fitted.keys).values())
@@ -223,13 +246,13 @@ def measuring(plan: Plan, work: Workspace, budgets: Sequence[Budget], noise: Noi
 
 
 def joining(plan: Plan, work: Workspace) -> Callable[[], None]:
-    """The job that joins the strata's models."""
+    """Return the job that joins the models of the strata."""
     engine, config = None if plan.shared is None else plan.shared.engine, plan.config
     return partial(fitting.join, work, plan.strata, engine, config.shrinkage, plan.weights, config.combine_weights)
 
 
 def _work_off(stage: str, jobs: Sequence[Callable[[], None]], pool: Executor) -> None:
-    """One mapped task for each job; their threads wait while workers work."""
+    """Run one mapped task for each job. The threads of the tasks wait while the workers compute."""
     tell(stage, 0, len(jobs))
     for done, run in enumerate(on_worker.map(jobs, unmapped(pool)), start=1):
         run.result()
@@ -237,13 +260,16 @@ def _work_off(stage: str, jobs: Sequence[Callable[[], None]], pool: Executor) ->
 
 
 def _show(folder: Path) -> None:
-    """Artifacts: the card, and the path of the internal scores. Exact numbers do not enter Prefect's database."""
+    """Create artifacts for the card and for the path of the internal scores.
+
+    Exact numbers are not stored in Prefect's database.
+    """
     if not (folder / "card.md").exists():
-        return  # resumed after it was published and moved away
+        return  # the release was moved away after it was complete, and then resumed
     create_markdown_artifact((folder / "card.md").read_text("utf-8"), key="release-card", description="release card")
     scores = private_folder(folder) / SCORES
     if scores.exists():
-        # Their names by the settings: which of them are there follows from the rows (whether one was held out, say).
+        # The names of the scores must be determined by the settings, because the scores in the file depend on the rows.
         card = json.loads((folder / "card.json").read_text("utf-8"))
         forest = card["config"]["evaluate"] == "full" and card["schema"]["target"] is not None
         plain = () if card["config"].get("expand") else OF_TABLES
@@ -253,7 +279,10 @@ def _show(folder: Path) -> None:
 
 
 def _announce(config: ReleaseConfig, folder: Path) -> None:
-    """Tell Prefect that a release is there, so that its audit can follow (docs/audit.md). The payload is settings."""
+    """Emit an event that a release is complete, so that its audit can start (see docs/audit.md).
+
+    The event only contains settings.
+    """
     dataset = config.dataset or ""
     emit_event(
         PUBLISHED,

@@ -1,6 +1,7 @@
-"""What the settings of a release name: schemas, the unit, public weights, and where rows are. Raises InputError.
+"""The objects that are named in the settings of a release.
 
-Nothing here reads a private row.
+They are schemas, the unit, public weights and the source of the rows. The functions do not read any private row. They
+raise an InputError if a setting is invalid.
 """
 
 from __future__ import annotations
@@ -28,7 +29,13 @@ ACS_SCHEMA, ACS_MEANS = "acs_employment", "acs_means"
 
 
 def schema_of(config: ReleaseConfig) -> Schema:
-    """The schema of the rows, as declared. Raises InputError if none is named, or it cannot be read."""
+    """Return the schema of the rows, as declared.
+
+    Raises
+    ------
+    InputError
+        If no schema is named, or if it cannot be read.
+    """
     named = config.schema_
     if named is None and config.source in KINDS:
         raise InputError(f"source {config.source!r} needs a schema that declares its columns; give one with --schema")
@@ -42,9 +49,12 @@ def schema_of(config: ReleaseConfig) -> Schema:
 
 
 def released_schema(config: ReleaseConfig, declared: Schema) -> Schema:
-    """The schema of the released columns, with the survey weight, as declared.
+    """Return the declared schema of the released columns, including the survey weight.
 
-    Raises InputError where the weight is something else besides, or what is asked for does not serve it.
+    Raises
+    ------
+    InputError
+        If the survey weight has another role as well, or if another setting is not compatible with it.
     """
     schema = declared.released(config.columns) if config.columns else declared.selected()
     name = schema.survey_weight
@@ -78,14 +88,20 @@ def released_schema(config: ReleaseConfig, declared: Schema) -> Schema:
 
 
 def check_weighed(weight: str, strata: Sequence[str], synthesizer: str) -> None:
-    """Raise InputError where a survey weight defines strata, or the synthesizer does not measure it."""
+    """Raise an InputError if a survey weight defines strata, or if the synthesizer does not support survey weights."""
     if weight in strata:
         raise InputError(f"{weight!r} is the survey weight, so it defines no strata; leave it out")
     check_weighing(synthesizer)
 
 
 def with_workload(own: Mechanism, config: ReleaseConfig, schema: Schema) -> Mechanism:
-    """The synthesizer, with the workload that is asked for. Raises InputError for a column that is not released."""
+    """Return the synthesizer with the requested workload.
+
+    Raises
+    ------
+    InputError
+        If the workload contains a column that is not released.
+    """
     names = schema.unweighted
     if config.target is not None and config.target not in names:
         raise InputError(f"target {config.target!r} is not among the released columns ({', '.join(names)}); correct it")
@@ -93,14 +109,20 @@ def with_workload(own: Mechanism, config: ReleaseConfig, schema: Schema) -> Mech
 
 
 def means_schema_of(config: ReleaseConfig, declared: Schema) -> Schema:
-    """The schema that declares the means' columns, if there are means: a file of its own, or the rows' schema."""
+    """Return the schema that declares the columns of the means. It is a separate file or the schema of the rows."""
     acs = config.source in ("sample", "folktables") and config.schema_ in (None, ACS_SCHEMA)
     named = config.means_schema or (ACS_MEANS if acs else None)
     return Schema.load(named) if named and config.means else declared
 
 
 def means_of(config: ReleaseConfig, declared: Schema) -> Schema:
-    """The columns that have their means estimated. Raises InputError if one of them has no private mean."""
+    """Return the schema of the columns for which means are estimated.
+
+    Raises
+    ------
+    InputError
+        If the mean of a column cannot be estimated.
+    """
     faults = {name: why for name in config.means if (why := _no_mean(declared, name))}
     if faults:
         reasons = "; ".join(faults.values())
@@ -112,7 +134,7 @@ def means_of(config: ReleaseConfig, declared: Schema) -> Schema:
 
 
 def _no_mean(schema: Schema, name: str) -> str:
-    """Why a column has no private mean; empty if it has."""
+    """Return the reason why the mean of a column cannot be estimated. If it can, the text is empty."""
     if name not in schema.names:
         return f"unknown column {name!r}"
     column = schema[name]
@@ -122,7 +144,29 @@ def _no_mean(schema: Schema, name: str) -> str:
 
 
 def unit_of_release(config: ReleaseConfig, declared: Schema, released: Schema, price: float) -> Unit:
-    """The unit that the settings name, else the schema's; of a release at this price. Raises InputError."""
+    """Return the unit of privacy from the settings or, if it is not set, from the schema.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        The settings.
+    declared : Schema
+        The schema of the rows.
+    released : Schema
+        The schema of the released columns.
+    price : float
+        The price of the release in ρ, from which the better way to count is predicted.
+
+    Returns
+    -------
+    Unit
+        The unit of privacy.
+
+    Raises
+    ------
+    InputError
+        If the settings about units are not valid.
+    """
     unit = replace(declared.unit, relation=config.relation)
     column = config.unit or unit.column
     if column is None:
@@ -141,7 +185,7 @@ def unit_of_release(config: ReleaseConfig, declared: Schema, released: Schema, p
         raise InputError(f"unit column {column!r} names people, and its mean would be released; leave it out of means")
     same = config.at_most is None and column == unit.column
     found = unit if same else replace(Unit.of(column, config.at_most), relation=config.relation)
-    # What is found in open columns, and combined weights, are counts of rows.
+    # The values of open columns and combined weights are based on counts of rows.
     rows = bool(declared.select(released.names).open) or config.combine_weights
     if config.unit_weights == "units" and rows:
         raise InputError(
@@ -155,7 +199,13 @@ def unit_of_release(config: ReleaseConfig, declared: Schema, released: Schema, p
 
 
 def weights_of(config: ReleaseConfig, strata: Strata) -> PublicWeights | None:
-    """The public weights; None where weights come from noisy counts alone. Raises InputError."""
+    """Return the public weights. If all weights are based on noisy counts, return None.
+
+    Raises
+    ------
+    InputError
+        If the weights cannot be used.
+    """
     if config.weights != NOISY:
         if not config.strata:
             raise InputError("weights are given but no strata; name the stratum columns with --strata")
@@ -173,7 +223,13 @@ def weights_of(config: ReleaseConfig, strata: Strata) -> PublicWeights | None:
 
 
 def controls_of(config: ReleaseConfig, released: Schema, strata: Strata) -> Controls | None:
-    """The public totals of people, of the released columns as declared; None if none are given. Raises InputError."""
+    """Return the public totals of people for the released columns. If they are not given, return None.
+
+    Raises
+    ------
+    InputError
+        If the totals cannot be used.
+    """
     if config.controls is None:
         return None
     if released.survey_weight is None:
@@ -196,11 +252,26 @@ def controls_of(config: ReleaseConfig, released: Schema, strata: Strata) -> Cont
 
 
 def source_of(config: ReleaseConfig, schemas: Sequence[Schema], numbers: Sequence[str] = ()) -> Source:
-    """Where a configuration finds its rows. Raises InputError if it does not say.
+    """Return the source of the rows.
 
-    Args:
-        schemas: the first declares how a CSV file writes its cells; all declare which columns hold numbers.
-        numbers: more columns that do.
+    Parameters
+    ----------
+    config : ReleaseConfig
+        The settings.
+    schemas : sequence of Schema
+        The first schema declares how a CSV file represents its values. All schemas declare which columns are numeric.
+    numbers : sequence of str, default=()
+        The names of additional numeric columns.
+
+    Returns
+    -------
+    Source
+        The source.
+
+    Raises
+    ------
+    InputError
+        If the settings do not define the source.
     """
     if config.source == "sample":
         return SampleSource()

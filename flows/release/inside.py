@@ -1,6 +1,7 @@
-"""The private folder beside a release, for exact numbers: internal scores and audits.
+"""The private folder next to a release, which contains exact numbers such as internal scores and audits.
 
-That of `releases/2026-11` is `releases/2026-11.internal`, mode 0700, so a copy of the release has no exact number.
+The private folder of `releases/2026-11` is `releases/2026-11.internal` and has mode 0700. A copy of the release
+therefore does not contain any exact number.
 """
 
 from __future__ import annotations
@@ -20,14 +21,21 @@ SCORES = "scores.json"
 
 
 def private_folder(release: Path) -> Path:
-    """The path of a release's private folder. Nothing is made."""
-    named = release.name not in ("", "..") and not release.is_symlink()  # `.`, or a link to the newest release
+    """Return the path of the private folder of a release. The folder is not created."""
+    # This is False for `.` and for a link to the newest release.
+    named = release.name not in ("", "..") and not release.is_symlink()
     release = release if named else release.resolve()
     return release.with_name(release.name + SUFFIX)
 
 
 def check_place(output: Path) -> None:
-    """Raise InputError unless a release may be made there with a new private folder beside it. Nothing is written."""
+    """Check that a release can be made at a path, with a new private folder next to it. Nothing is written.
+
+    Raises
+    ------
+    InputError
+        If the path is inside another release, or if the private folder exists or cannot be created.
+    """
     host = release_around(output)
     if host is not None:
         raise InputError(f"output folder {str(output)!r} is inside release {str(host)!r}; choose another --output")
@@ -47,12 +55,18 @@ def check_place(output: Path) -> None:
 
 
 def release_around(place: Path) -> Path | None:
-    """The release folder around a place, links followed; None without one."""
+    """Return the release folder that contains a path, after following links. If there is none, return None."""
     return next((folder for folder in Path(os.path.realpath(place)).parents if is_release(folder)), None)
 
 
 def keep_scores(release: Path, document: object) -> Path:
-    """Write a landed release's exact scores into its private folder, which is made; the file. Raises InputError."""
+    """Write the exact scores of a complete release to its private folder, and return the path of the file.
+
+    Raises
+    ------
+    InputError
+        If the folder or the file cannot be created.
+    """
     private = private_folder(release)
     try:
         private.mkdir(mode=0o700)
@@ -66,12 +80,15 @@ def keep_scores(release: Path, document: object) -> Path:
 
 
 def for_a_person() -> bool:
-    """Whether output goes to a terminal. Exact numbers are printed nowhere else: a pipe may end in a log."""
+    """Return True if the output is a terminal.
+
+    Exact numbers are not printed elsewhere, because a pipe may end in a log.
+    """
     return sys.stdout.isatty()
 
 
 def is_release(folder: Path) -> bool:
-    """Whether a folder has the manifest of a release; not whether it is whole."""
+    """Return True if a folder has the manifest of a release. The release may be incomplete."""
     try:
         return bool(read_json(folder / MANIFEST, "it", {"format": str})["format"] == MANIFEST_FORMAT)
     except InputError:

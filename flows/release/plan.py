@@ -1,4 +1,7 @@
-"""A checked configuration: source, schema, strata, mechanism, weights and the split of ρ. Reads no private row."""
+"""The plan of a release, which is a validated configuration with its public objects.
+
+They are the source, the schema, the strata, the mechanism, the weights and the split of ρ. No private row is read.
+"""
 
 from __future__ import annotations
 
@@ -47,21 +50,21 @@ from equistrata.synth.synthesizer import stratified_name
 
 @dataclass(frozen=True)
 class Plan:
-    """A checked configuration and the public objects that it names."""
+    """A validated configuration and the public objects that it names."""
 
     config: ReleaseConfig
     source: Source
-    declared: tuple[Schema, ...]  # by their files: the rows' schema, and the means' where that is another one
-    unit: Unit  # of privacy
-    schema: Schema  # of the released columns; open ones with made-up values until theirs are found (`opened`)
-    means: Schema | None  # of the columns that have their means estimated
+    declared: tuple[Schema, ...]  # the schema of the rows and, if it is a different file, the schema of the means
+    unit: Unit  # the unit of privacy
+    schema: Schema  # the released columns; open columns have placeholder values until `opened` is called
+    means: Schema | None  # the columns for which means are estimated
     strata: Strata
-    mechanism: Mechanism  # of all strata at once (its `levels` are set), or of each stratum by itself
-    weights: PublicWeights | None  # None where weights come from noisy counts alone
-    price: Price  # for one unit: what is charged
-    openings: Mapping[str, Opening]  # of open columns, by their names in `parts`
-    month: SeriesMonth | None = None  # of a series
-    controls: Controls | None = None  # totals of people, which the rows meet
+    mechanism: Mechanism  # for all strata together (if its `levels` are set), or for each stratum separately
+    weights: PublicWeights | None  # if None, weights are based on noisy counts only
+    price: Price  # the price for one unit, which is charged
+    openings: Mapping[str, Opening]  # the costs of open columns, by their names in `parts`
+    month: SeriesMonth | None = None  # the month, if the release belongs to a series
+    controls: Controls | None = None  # totals of people that the rows must match
 
     @classmethod
     def of(
@@ -71,13 +74,29 @@ class Plan:
         account: tuple[float, float] | None = None,
         month: SeriesMonth | None = None,
     ) -> Plan:
-        """Check a configuration and load what is public in it. Nothing is written or charged. Raises InputError.
+        """Validate a configuration and load the public objects that it names. Nothing is written or charged.
 
-        Of a release that was begun, the input may be gone, if no row is needed any more, and the output may exist.
+        Parameters
+        ----------
+        config : ReleaseConfig
+            The configuration.
+        begun : bool, default=False
+            True if the release was started before. Then the output may exist, and the input may be missing if its rows
+            are not needed any more.
+        account : tuple of float or None, default=None
+            The parameters ε and δ of the budget that is charged.
+        month : SeriesMonth or None, default=None
+            The month of the series that the configuration names.
 
-        Args:
-            account: (ε, δ) of the budget that is charged, if one is.
-            month: of the series that the configuration names.
+        Returns
+        -------
+        Plan
+            The plan.
+
+        Raises
+        ------
+        InputError
+            If the configuration is not valid.
         """
         assert (month is None) == (config.series.name is None), "a month of a series has the price of a month"
         if not begun:
@@ -87,9 +106,9 @@ class Plan:
         declared = schema_of(config)
         raw = released_schema(config, declared)
         schema = raw.supposed()
-        _ = schema.sizes  # raises for a column without bins
+        _ = schema.sizes  # raises an error if a column has no bins
         _check_columns(config, raw, schema)
-        _ = Strata.over(raw, config.strata)  # raises for an open column
+        _ = Strata.over(raw, config.strata)  # raises an error if a column is open
         total = total_price(config.epsilon, config.delta) if month is None else month.price
         unit = unit_of_release(config, declared, schema, float(total))
         _check_foreign(config, unit)
@@ -108,7 +127,8 @@ class Plan:
         _check_unit(config, unit, price, raw)
         fits = shared_selection(own, strata, config.selection, config.levels) or own
         files = (declared,) if means is None or averaged is declared else (declared, averaged)
-        stated = [] if month is None else [(total.epsilon(config.delta), config.delta)]  # besides all months together
+        # The budget of a month is checked in addition to the budget of all months together.
+        stated = [] if month is None else [(total.epsilon(config.delta), config.delta)]
         budgets = [(config.epsilon, config.delta), *stated, *([account] if account else [])]
         openings = openings_of(raw.open, price.finding, budgets)
         source = source_of(config, files)
@@ -121,17 +141,23 @@ class Plan:
 
     @property
     def warnings(self) -> list[str]:
-        """A sentence about each thing that a steward may want otherwise."""
+        """A list of warnings about settings that the steward may want to change. Each warning is one sentence."""
         months = self.month.warning if self.month else None
-        # Which values an open column has is found later: whether anything is learned of it, the card says.
+        # The values of an open column are found later, so the card reports whether something is learned about it.
         changed = self.month.changed(self.modelled, but=self.raw.open) if self.month else None
         return [each for each in (self.demand.warning, months, changed) if each is not None]
 
     @cached_property
     def demand(self) -> Demand:
-        """Time and memory. Raises InputError if a fit might fail for its size after it was paid for."""
+        """The time and the memory that the release needs.
+
+        Raises
+        ------
+        InputError
+            If the release is so large that a fit may fail after it was paid for.
+        """
         config, strata = self.config, len(self.strata.keys)
-        rho = self.drawn.counts or self.drawn.synthesis  # its noise alone makes about a deviation of rows a stratum
+        rho = self.drawn.counts or self.drawn.synthesis  # its noise alone adds about one standard deviation of rows
         rows = int(strata / sqrt(2 * float(rho)))
         if config.expand and self.controls is not None:
             rows = round(self.controls.people)
@@ -146,28 +172,49 @@ class Plan:
         )
 
     def opened(self, found: Mapping[str, Sequence[str]]) -> Plan:
-        """The plan once the values of its open columns are found. Units keep their names, and sizes do not grow."""
+        """Return the plan with the values that were found for its open columns.
+
+        The names of the parts do not change, and the sizes do not increase.
+        """
         schema = self.raw.with_values(found)
         schema = schema.expanded() if self.config.expand else schema
         return replace(self, schema=schema, strata=Strata.over(schema.modelled, self.strata.columns))
 
     @property
     def drawn(self) -> Price:
-        """What noise is drawn at, so that all rows of a unit together pay `price`."""
+        """The amounts at which noise is drawn, so that all rows of a unit together pay `price`."""
         return self.price.drawn(self.unit)
 
     @property
     def modelled(self) -> Schema:
-        """The schema of what is measured and modelled."""
+        """The schema of the columns that are measured and modelled."""
         return self.strata.schema
 
     @property
     def promise(self) -> Promise | None:
-        """What a synthesizer is given that promises (ε, δ)-DP and no more; None for any other."""
+        """The (ε, δ) of a foreign synthesizer that does not have any other guarantee. It is None for all others."""
         return self.mechanism.promise if isinstance(self.mechanism, ForeignSynthesizer) else None
 
     def epsilon_of(self, spent: Rho, times: int) -> float:
-        """The ε of what was spent, at the release's δ, where the synthesis was drawn so often. Raises InputError."""
+        """Return the value of ε that corresponds to an amount of ρ.
+
+        Parameters
+        ----------
+        spent : Rho
+            The amount that was spent.
+        times : int
+            The number of times that the synthesis was drawn.
+
+        Returns
+        -------
+        float
+            The value of ε for the δ of the release.
+
+        Raises
+        ------
+        InputError
+            If the synthesizer is fitted so many times that its δ is larger than the δ of the release.
+        """
         delta = self.config.delta
         if self.promise is None:
             return spent.epsilon(delta)
@@ -182,59 +229,62 @@ class Plan:
 
     @property
     def relation(self) -> str:
-        """The neighbouring relation of `price`, as the ledger keeps it."""
+        """The neighbouring relation of `price`, in the form of the ledger."""
         own = self.mechanism.relation
         return relation_of(self.unit.column, self.unit.relation) if own == ADD_REMOVE else own
 
     @property
     def raw(self) -> Schema:
-        """The schema of the columns that are read, as declared, and of the unit, which a setting may name."""
+        """The schema of the columns that are read, as declared, with the unit. The unit may be given by a setting."""
         weight = self.schema.expanded_by
         names = [*self.schema.names, *([] if weight is None else [weight.name])]
         return replace(self.declared[0].select(names), unit=self.unit)
 
     @property
     def shared(self) -> SharingMechanism | None:
-        """The mechanism, if its selection is shared by all strata (`equistrata.synth.mechanisms.levels`)."""
+        """The mechanism, if its selection is shared by all strata (see `equistrata.synth.mechanisms.levels`)."""
         return serving_all(self.mechanism)
 
     @cached_property
     def fitted(self) -> Strata:
-        """The parts that are fitted each by itself: the strata, or all rows where selection is shared."""
+        """The parts that are fitted separately. They are the strata, or all rows if the selection is shared."""
         return self.strata if self.shared is None else Strata.over(self.modelled, ())
 
     @property
     def fixed_weights(self) -> PublicWeights | None:
-        """The public weights where they are used alone; None where noisy counts are used (too)."""
+        """The public weights, if no noisy counts are used. Otherwise it is None."""
         return None if self.config.combine_weights else self.weights
 
     @property
     def name(self) -> str:
-        """The variant's name as in the paper, MST_SEX_RAC1P."""
+        """The name of the variant as in the paper, for example MST_SEX_RAC1P."""
         return stratified_name(self.mechanism, self.strata.columns)
 
     @property
     def columns(self) -> list[str]:
-        """Every raw column to read: the released ones, those that are only averaged, and the units'."""
+        """The columns that are read: the released columns, the columns of means, and the column of the unit."""
         own = [] if self.unit.column is None else [self.unit.column]
         return list(dict.fromkeys([*self.raw.cells, *(self.means.names if self.means else ()), *own]))
 
     @property
     def held_out(self) -> float:
-        """The chance of a unit to be held out of the release, so that classifiers are tested on unseen rows."""
+        """The probability that a unit is held out, so that classifiers can be tested on other rows."""
         return self.config.holdout if self.config.evaluate == "full" else 0.0
 
     @cached_property
     def estimates(self) -> list[tuple[Column, str]]:
-        """The means to estimate: column and estimator, in order. They share their part of ρ equally."""
+        """The column and the estimator of each mean, in order. They share their part of ρ equally."""
         both = self.config.means_estimator == "both"
         kinds = ("stratified", "vanilla") if both else (self.config.means_estimator,)
         return [] if self.means is None else [(column, kind) for column in self.means.columns for kind in kinds]
 
     @cached_property
     def parts(self) -> Mapping[str, Rho]:
-        """The parts of ρ that are charged for a unit, by name: synthesis (strata in parallel, with counts), each mean,
-        each open column with its δ, and counts of units by their rows."""
+        """The parts of ρ that are charged for a unit, by name.
+
+        They are the synthesis with the counts of strata, each mean, each open column with its δ, and the counts of
+        units by their rows.
+        """
         shares = self.price.means.split([1] * len(self.estimates)) if self.estimates else []
         means = {
             f"{kind} mean of {column.name}": share for (column, kind), share in zip(self.estimates, shares, strict=True)
@@ -245,7 +295,7 @@ class Plan:
 
 
 def _check_columns(config: ReleaseConfig, raw: Schema, schema: Schema) -> None:
-    """Raises InputError for a name that no CSV file can hold, and a stratum column that is not released."""
+    """Raise an InputError if a name cannot be written to a CSV file, or if a stratum column is not released."""
     if any("\0" in str(text) for column in raw.columns for text in (column.name, *column.values, *column.codes)):
         raise InputError(
             "a name or a value of a released column has a zero byte, which no CSV file can hold; rename it"
@@ -259,7 +309,7 @@ def _check_columns(config: ReleaseConfig, raw: Schema, schema: Schema) -> None:
 
 
 def _check_means(config: ReleaseConfig) -> None:
-    """Raises InputError where one estimate would be paid for twice."""
+    """Raise an InputError if the same estimate would be paid for twice."""
     if config.means and config.means_estimator == "both" and not config.strata:
         raise InputError(
             "means_estimator 'both' buys means by strata and over all rows, and without strata both are the same; "
@@ -268,7 +318,7 @@ def _check_means(config: ReleaseConfig) -> None:
 
 
 def _check_foreign(config: ReleaseConfig, unit: Unit) -> None:
-    """Raises InputError where another project's synthesizer is to protect a unit; its environment need not be there."""
+    """Raise an InputError if a foreign synthesizer has to protect a unit. Its environment does not need to exist."""
     if unit != ROW and is_foreign(config.synthesizer):
         raise InputError(
             f"synthesizer {config.synthesizer!r} accounts for one row only, in its own way; choose mst, aim or "
@@ -277,7 +327,7 @@ def _check_foreign(config: ReleaseConfig, unit: Unit) -> None:
 
 
 def _check_unit(config: ReleaseConfig, unit: Unit, price: Price, raw: Schema) -> None:
-    """Raises InputError where what is asked for is not accounted for under this unit."""
+    """Raise an InputError if the settings are not supported for this unit."""
     if price.sizes and (unit.column is None or unit.unique):
         raise InputError(
             "setting 'bound_share' buys counts of the rows that a bound leaves out, and no unit has one; give its "

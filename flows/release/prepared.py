@@ -1,4 +1,4 @@
-"""The plan of a release, new or charged before, once all is refused that needs no row; and whether it is whole."""
+"""The plan of a new or a charged release, after all checks that do not need any row."""
 
 from __future__ import annotations
 
@@ -19,26 +19,49 @@ from equistrata.privacy.ledger.ledger import Charge, LedgerError
 
 
 class AlreadyMade(InputError):
-    """The ledger has this release as whole; nothing was charged again."""
+    """Error that is raised if the release is already complete in the ledger. Nothing was charged again."""
 
     exit_code = 0
 
 
 def with_release_id(config: ReleaseConfig, unique: str | None = None) -> ReleaseConfig:
-    """The configuration with an id if it is charged and has none: the output's name and something unique."""
+    """Return the configuration with a release id.
+
+    If it is charged and has no id, the id is created from the name of the output.
+    """
     if config.dataset is None or config.release_id is not None:
         return config
     return config.changed(release_id=new_id(Path(config.output).name, unique))
 
 
-_prepared: list[tuple[Plan, Account | None]] = []  # the last of this process that did not run yet: a plan is made once
+_prepared: list[tuple[Plan, Account | None]] = []  # the last plan of this process that has not run yet
 
 
 def prepare(config: ReleaseConfig) -> tuple[Plan, Account | None]:
-    """The plan, and the account if there is one, once all is refused that needs no row. Nothing is written or charged.
+    """Create the plan of a release after all checks that do not need any row. Nothing is written or charged.
 
-    A release of the same configuration that this process runs next has this plan. Raises InputError (AlreadyMade, if
-    the release is whole), LedgerError, BudgetExceeded.
+    If this process runs a release with the same configuration next, it uses this plan.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        The configuration.
+
+    Returns
+    -------
+    plan : Plan
+        The plan.
+    account : Account or None
+        The account that is charged.
+
+    Raises
+    ------
+    InputError
+        If the configuration is not valid. It is AlreadyMade if the release is complete.
+    LedgerError
+        If the ledger cannot be used.
+    BudgetExceeded
+        If the price is larger than the remaining budget.
     """
     account = account_of(config)
     _prepared[:] = [(Plan.of(config) if account is None else _plan_of_charged(config, account), account)]
@@ -46,7 +69,10 @@ def prepare(config: ReleaseConfig) -> tuple[Plan, Account | None]:
 
 
 def prepared_plan(config: ReleaseConfig) -> tuple[Plan, Account | None]:
-    """What `prepare` made of this configuration last, once; else it is made now."""
+    """Return the last result of `prepare` for this configuration, but only once.
+
+    If there is none, the plan is created now.
+    """
     (plan, account), *_ = [each for each in _prepared if each[0].config == config] or [prepare(config)]
     _prepared.clear()
     return plan, account
@@ -54,7 +80,7 @@ def prepared_plan(config: ReleaseConfig) -> tuple[Plan, Account | None]:
 
 def _plan_of_charged(config: ReleaseConfig, account: Account) -> Plan:
     verify_with_cards(account.ledger, Path(config.output).absolute().parent)
-    opened = account.ledger.account(account.dataset)  # raises if there is no such data set
+    opened = account.ledger.account(account.dataset)  # raises an error if the data set does not exist
     charges, found = account.charges(), Journal.of(account.release)
     check_standing(config, account, charges, found)
     try:
@@ -79,7 +105,13 @@ def _plan_of_charged(config: ReleaseConfig, account: Account) -> Plan:
 
 
 def check_standing(config: ReleaseConfig, account: Account, charges: list[Charge], found: Journal | None) -> None:
-    """Raise InputError (AlreadyMade, if it is whole) if a release was charged and cannot go on from this journal."""
+    """Check that a charged release can be resumed from its journal.
+
+    Raises
+    ------
+    InputError
+        If the release was charged and this journal does not belong to it. It is AlreadyMade if the release is complete.
+    """
     known = found is not None and all(charge.entry.journal == found.mark for charge in charges)
     if known or not charges:
         return
@@ -94,16 +126,21 @@ def check_standing(config: ReleaseConfig, account: Account, charges: list[Charge
 
 
 def check_none_waits(config: ReleaseConfig, account: Account) -> None:
-    """Raise InputError if another release into this folder was charged and waits to be resumed.
+    """Check that no other release into this folder was charged and can be resumed.
 
-    The command of a killed run, given again, would pay a second time for what may be resumed.
+    If a run was killed and its command is repeated, the user would otherwise pay a second time.
+
+    Raises
+    ------
+    InputError
+        If there is another release.
     """
     place = os.path.realpath(config.output)
     for journal in Journal.all():
         other = journal.root.name
         if other == config.release_id or os.path.realpath(journal.output) != place:
             continue
-        with suppress(InputError), journal.held():  # one that runs holds the place, which is said elsewhere
+        with suppress(InputError), journal.held():  # if it is running, it holds the output, which is reported elsewhere
             dataset, same = journal.config.dataset, journal.ledger == account.ledger.identity
             if dataset is None or (same and not account.ledger.charges(dataset, other)):
                 continue
@@ -118,12 +155,12 @@ def check_none_waits(config: ReleaseConfig, account: Account) -> None:
 
 
 def all_committed(charges: Sequence[Charge]) -> bool:
-    """Whether every charge of a release was committed: it is whole."""
+    """Return True if every charge of a release was committed, which means that it is complete."""
     return all(charge.outcome == "committed" for charge in charges)
 
 
 def is_published(config: ReleaseConfig) -> bool:
-    """Whether the output folder is this very release (it appears by one rename, so it is whole)."""
+    """Return True if the output folder contains this release. It is created by a single rename, so it is complete."""
     if config.release_id is None:
         return False
     try:
@@ -133,6 +170,6 @@ def is_published(config: ReleaseConfig) -> bool:
         account = account_of(config)
         return account is None or bool(told["ledger"] == account.ledger.identity)
     except LedgerError:
-        return True  # nothing can be charged now, either
+        return True  # nothing can be charged without the ledger
     except InputError:
         return False

@@ -1,4 +1,7 @@
-"""The price of a release: how its ρ is split, what a row pays of what a unit does, and what finding values costs."""
+"""The price of a release.
+
+This module splits the ρ of a release, converts it to the price of one row, and computes the cost of open columns.
+"""
 
 from __future__ import annotations
 
@@ -16,27 +19,45 @@ from equistrata.synth.mechanisms.base import Mechanism
 
 SYNTHESIS, UNIT_SIZES = "synthesis", "counts of units by their rows"
 FORMER_MONTHS = "former months of the series"
-DELTA_PART = Fraction(1, 5)  # of what finding values costs: a threshold falls by half a per cent where δ doubles
+DELTA_PART = Fraction(1, 5)  # the fraction of the cost that pays for δ; doubling δ only lowers a threshold by 0.5%
 
 
 @dataclass(frozen=True)
 class Price:
-    """How the release's ρ is split, for one unit or for one row. The parts add up exactly."""
+    """The split of a release's ρ, for one unit or one row. The parts add up exactly."""
 
-    total: Rho  # of the whole release, from (ε, δ)
-    counts: Rho  # for noisy counts of the strata's sizes; 0 without strata, or with public weights alone
-    means: Rho  # for private means; 0 without
-    finding: Rho  # for the values of open columns, and the δ of finding them; 0 without
-    sizes: Rho  # for counts of units by their rows, which tell how many rows the bound left out; 0 without
+    total: Rho  # the price of the whole release, from (ε, δ)
+    counts: Rho  # for noisy counts of the sizes of strata; 0 without strata, or if only public weights are used
+    means: Rho  # for private means; 0 if there are none
+    finding: Rho  # for the values of open columns, including their δ; 0 if there are none
+    sizes: Rho  # for counts of units by their rows, which show how many rows the bound left out; 0 if not requested
 
     @classmethod
     def of(cls, config: ReleaseConfig, total: Rho, *, counts: bool, means: bool, finding: bool) -> Price:
-        """The split of `total` by the settings' shares. Raises InputError if nothing is left for the synthesizer.
+        """Split an amount by the shares in the settings.
 
-        Args:
-            counts: whether the strata's sizes are bought.
-            means: whether private means are.
-            finding: whether a column is open.
+        Parameters
+        ----------
+        config : ReleaseConfig
+            The settings.
+        total : Rho
+            The amount.
+        counts : bool
+            True if the sizes of strata are measured.
+        means : bool
+            True if private means are estimated.
+        finding : bool
+            True if a column is open.
+
+        Returns
+        -------
+        Price
+            The split.
+
+        Raises
+        ------
+        InputError
+            If nothing is left for the synthesizer.
         """
         parts = [
             total * share if paid else Rho(0)
@@ -54,7 +75,10 @@ class Price:
         return cls(total, *parts)
 
     def drawn(self, unit: Unit) -> Price:
-        """What noise is drawn at for one row (one unit, in a synthesis where units count), so that a unit pays this."""
+        """Return the amounts at which noise is drawn for one row, so that a unit pays this price.
+
+        If the synthesis counts units, its noise is drawn for one unit.
+        """
         means, finding = (part * Fraction(1, unit.sum_cost) for part in (self.means, self.finding))
         counts, synthesis = (part * Fraction(1, unit.synthesis_cost) for part in (self.counts, self.synthesis))
         sizes = self.sizes * Fraction(1, unit.histogram_cost)
@@ -63,7 +87,7 @@ class Price:
 
     @property
     def synthesis(self) -> Rho:
-        """The rest, for the synthesizer."""
+        """The remaining amount, which is for the synthesizer."""
         return self.total - self.counts - self.means - self.finding - self.sizes
 
 
@@ -77,15 +101,37 @@ def priced(
     open_columns: Sequence[str] = (),
     account: tuple[float, float] | None = None,
 ) -> tuple[Mechanism, Price]:
-    """The split of a release's ρ, and the synthesizer, which knows its δ then, and its promise if it has one.
+    """Split the ρ of a release and complete the synthesizer with its δ and its guarantee.
 
-    A synthesizer that promises (ε, δ) only buys its counts itself, and its price is not that of `total` but of its
-    promise. Raises InputError as `Price.of`, and where a promise does not add up with what else is asked for.
+    A synthesizer that only guarantees (ε, δ) measures its own counts. The price of the release is then the price of
+    this guarantee.
 
-    Args:
-        total: ρ of (ε, δ), or of a month of a series.
-        counts, means: as for `Price.of`.
-        account: (ε, δ) of the budget that is charged, if one is.
+    Parameters
+    ----------
+    config : ReleaseConfig
+        The settings.
+    own : Mechanism
+        The synthesizer.
+    total : Rho
+        The amount that corresponds to (ε, δ) or to a month of a series.
+    counts, means : bool
+        The same as in `Price.of`.
+    open_columns : sequence of str, default=()
+        The names of the open columns.
+    account : tuple of float or None, default=None
+        The parameters ε and δ of the budget that is charged.
+
+    Returns
+    -------
+    own : Mechanism
+        The synthesizer.
+    price : Price
+        The split.
+
+    Raises
+    ------
+    InputError
+        If nothing is left for the synthesizer, or if its guarantee does not compose with other parts of the release.
     """
     if not isinstance(own, ForeignSynthesizer):
         return own, Price.of(config, total, counts=counts, means=means, finding=bool(open_columns))
@@ -107,12 +153,18 @@ def priced(
 
 @dataclass(frozen=True)
 class Opening:
-    """What finding the values of one open column costs.
+    """The cost of finding the values of one open column.
 
-    Attributes:
-        rho: of the noise, for one unit.
-        delta: the chance with which values that one unit alone holds are found is at most this.
-        paid: ρ that buys this δ (`equistrata.privacy.thresholds.bought`).
+    Attributes
+    ----------
+    column : str
+        The name of the column.
+    rho : Rho
+        The cost of the noise, for one unit.
+    delta : float
+        Upper bound for the probability that values of a single unit are found.
+    paid : Rho
+        The amount of ρ that is charged for this δ (see `equistrata.privacy.thresholds.bought`).
     """
 
     column: str
@@ -122,11 +174,24 @@ class Opening:
 
 
 def openings_of(columns: Sequence[str], finding: Rho, budgets: Sequence[tuple[float, float]]) -> Mapping[str, Opening]:
-    """What each open column costs, by its name in `Plan.parts`: they share ρ equally, and DELTA_PART buys their δ.
+    """Return the cost of each open column, by its name in `Plan.parts`.
 
-    Args:
-        finding: ρ for all of them.
-        budgets: (ε, δ) of the release, of its series, and of the account that is charged: the δ is paid for in each.
+    The columns share ρ equally. The fraction DELTA_PART of each share is charged for δ.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        The names of the open columns.
+    finding : Rho
+        The amount for all of them.
+    budgets : sequence of (float, float)
+        The parameters ε and δ of the release, of its series, and of the account that is charged. The δ is charged to
+        each of them.
+
+    Returns
+    -------
+    mapping of str to Opening
+        The costs.
     """
     if not columns:
         return {}
@@ -138,7 +203,13 @@ def openings_of(columns: Sequence[str], finding: Rho, budgets: Sequence[tuple[fl
 
 
 def total_price(epsilon: float, delta: float) -> Rho:
-    """The price of a whole release or audit in zCDP. Raises InputError if (ε, δ) is no budget."""
+    """Return the price of a whole release or audit in zCDP.
+
+    Raises
+    ------
+    InputError
+        If `epsilon` or `delta` is out of its range.
+    """
     try:
         return Rho.from_epsilon_delta(epsilon, delta)
     except ValueError as error:

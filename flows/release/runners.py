@@ -1,7 +1,7 @@
-"""Runners of the fits: threads, processes of this machine, or a Dask or Ray cluster, each as an Executor.
+"""Executors for the fits: threads, processes of this machine, or a Dask or Ray cluster.
 
-What is submitted has settings, budgets and the path of the private working folder, never a row. Threads of Prefect
-tasks wait for the results, so no worker needs Prefect.
+The submitted jobs contain settings, budgets and the path of the private working folder, but never a row. The threads of
+Prefect tasks wait for the results, so that workers do not need Prefect.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from equistrata.synth.strata.fitting import process_pool
 
 Answered = TypeVar("Answered")
 
-WAIT_SECONDS = 60  # for a cluster's scheduler to answer, and for its first worker
-MOST_LOST = 3  # workers that may be lost over one stratum
+WAIT_SECONDS = 60  # the time to wait for the scheduler of a cluster, and for its first worker
+MOST_LOST = 3  # the number of workers that may be lost in fitting one stratum
 PACKAGES = {"dask": "distributed", "ray": "ray"}
 MARK = "mark"
 
@@ -39,7 +39,7 @@ Answers = Mapping[str, tuple[str, tuple[bool, ...]]]
 
 
 def check_runner(config: ReleaseConfig) -> None:
-    """Raise InputError if the runner is not installed, or a cluster is named that it does not use."""
+    """Raise an InputError if the runner is not installed, or if it does not use a cluster although one is named."""
     package = PACKAGES.get(config.runner)
     if package is None and config.cluster is not None:
         raise InputError(f"runner {config.runner!r} uses no cluster; choose dask or ray, or leave the cluster out")
@@ -50,8 +50,27 @@ def check_runner(config: ReleaseConfig) -> None:
 
 
 def executor(config: ReleaseConfig, work: Workspace, strata: int) -> AbstractContextManager[Executor]:
-    """An executor for the fits of so many strata. Raises InputError, before any row is read, for a cluster that does
-    not answer, has no workers, runs another version of equistrata, or does not see the private folders.
+    """Return an executor for the fits of the strata.
+
+    Parameters
+    ----------
+    config : ReleaseConfig
+        The settings.
+    work : Workspace
+        The working folder.
+    strata : int
+        The number of fits.
+
+    Returns
+    -------
+    context manager of Executor
+        The executor.
+
+    Raises
+    ------
+    InputError
+        If a cluster does not answer, has no workers, uses another version of equistrata, or cannot access the private
+        folders. This is raised before any row is read.
     """
     workers = min(config.workers, strata)
     if config.runner == "threads" or (config.runner == "processes" and workers == 1):
@@ -62,11 +81,15 @@ def executor(config: ReleaseConfig, work: Workspace, strata: int) -> AbstractCon
 
 
 def wait(future: Future[None]) -> None:
-    """Wait for a job. Raises what it raised (steps raise our own errors only), or StepFailed if its worker was lost."""
+    """Wait for a job.
+
+    If the job fails, its error is raised, because steps only raise errors of equistrata. If its worker was lost, a
+    StepFailed error is raised.
+    """
     try:
         future.result()
     except Exception as error:
-        cause = getattr(error, "cause", None) or error  # Ray wraps what a task raised
+        cause = getattr(error, "cause", None) or error  # Ray wraps the error of a task
         if isinstance(cause, InputError | BudgetExceeded | StepFailed):
             raise cause from None
         raise StepFailed(
@@ -75,7 +98,7 @@ def wait(future: Future[None]) -> None:
 
 
 def see(folders: tuple[Path, ...], mark: str) -> tuple[str, tuple[bool, ...]]:
-    """On a worker: the version of equistrata, and which of these folders it can read and write."""
+    """Return the version of equistrata on a worker, and for each folder whether the worker can read and write it."""
     return version("equistrata"), tuple(_sees(folder, mark) for folder in folders)
 
 
@@ -90,12 +113,12 @@ def _sees(folder: Path, mark: str) -> bool:
 def _dask(address: str | None, workers: int, work: Workspace) -> Iterator[Executor]:
     dask, distributed = import_module("dask"), import_module("distributed")
     for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
-        logging.getLogger(name).setLevel(logging.CRITICAL)  # what goes wrong comes out of `wait`, in a sentence
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # errors are reported by `wait` in one sentence
     with ExitStack() as stack:
         if address is None:
-            # A scheduler runs code for everyone who reaches it, so it uses TLS with a key made for this run, and serves
-            # no web page. It kills no worker for its memory: noise must not decide whether it is drawn again
-            # (docs/proofs/budget.md).
+            # A scheduler runs code for everyone who can connect, so it uses TLS with a key for this run and does not
+            # serve a web page. It does not kill workers because of their memory, since the noise could then determine
+            # whether it is drawn again (docs/proofs/budget.md).
             pages = (f"distributed.{part}.http.routes" for part in ("scheduler", "worker", "nanny"))
             stack.enter_context(dask.config.set({page: [] for page in pages}))
             cluster = distributed.LocalCluster(
@@ -108,7 +131,7 @@ def _dask(address: str | None, workers: int, work: Workspace) -> Iterator[Execut
         else:
             try:
                 client = stack.enter_context(distributed.Client(address, timeout=WAIT_SECONDS))
-            except (OSError, ValueError, TypeError):  # TypeError: no certificates for tls://
+            except (OSError, ValueError, TypeError):  # TypeError is raised if certificates for tls:// are missing
                 raise InputError(
                     f"no Dask scheduler answers at {address!r}; correct it (tls:// needs Dask's distributed.comm.tls)"
                 ) from None
@@ -116,13 +139,13 @@ def _dask(address: str | None, workers: int, work: Workspace) -> Iterator[Execut
             client.wait_for_workers(1, timeout=WAIT_SECONDS)
         except TimeoutError:
             raise InputError(f"the Dask cluster at {address!r} has no workers; start one (dask worker)") from None
-        # The scheduler, too: it unpickles what is submitted, but needs no folder.
+        # The scheduler is checked as well, because it unpickles the submitted jobs. It does not need the folders.
         _check_workers(lambda *a: client.run(see, *a) | {"scheduler": (client.run_on_scheduler(see, *a)[0], ())}, work)
         yield stack.enter_context(client.get_executor(pure=False, retries=0))
 
 
 def _check_workers(ask: Callable[..., Answers], work: Workspace) -> None:
-    """Raise InputError unless every worker has this version and sees the folders of rows and of results."""
+    """Raise an InputError unless all workers have this version and can access the private folders."""
     mark, folders = os.urandom(16).hex(), (work.root, work.paid)
     for folder in folders:
         (folder / MARK).write_text(mark, "ascii")
@@ -146,10 +169,10 @@ def _check_workers(ask: Callable[..., Answers], work: Workspace) -> None:
 
 @contextmanager
 def _ray(address: str | None, workers: int, work: Workspace) -> Iterator[Executor]:
-    # No usage statistics; and, as with Dask, a token keeps others from running code on this cluster.
+    # Usage statistics are disabled. As with Dask, other users must not run code on this cluster, so it needs a token.
     environment = {"RAY_USAGE_STATS_ENABLED": "0"}
     if address is None:
-        if "ray" in sys.modules and not _ray_token.cache_info().currsize:  # imported before it could get a token
+        if "ray" in sys.modules and not _ray_token.cache_info().currsize:  # Ray was imported before the token was set
             raise InputError("Ray is in use in this process already; start the release in a process of its own")
         environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _ray_token()}
     before = {name: os.environ[name] for name in environment if name in os.environ}
@@ -161,7 +184,7 @@ def _ray(address: str | None, workers: int, work: Workspace) -> Iterator[Executo
         for name in environment:
             stack.callback(os.environ.pop, name)
         if address is None:
-            # A socket's path may have 107 characters, and Ray's own part of it takes 60.
+            # The path of a socket can have 107 characters, and 60 of them are used by Ray.
             short = "/tmp" if os.path.isdir("/tmp") else None
             folder = stack.enter_context(TemporaryDirectory(prefix="ray-", dir=short, ignore_cleanup_errors=True))
             settings |= {"num_cpus": workers, "include_dashboard": False, "_temp_dir": folder}
@@ -178,12 +201,12 @@ def _ray(address: str | None, workers: int, work: Workspace) -> Iterator[Executo
 
 @cache
 def _ray_token() -> str:
-    """Ray reads its token once in a process."""
+    """Return a random token. It is the same for the whole process, because Ray reads it only once."""
     return os.urandom(32).hex()
 
 
 def _ask_ray_nodes(ray: Any, *args: Any) -> Answers:
-    """`see` on each machine of the cluster."""
+    """Call `see` on each machine of the cluster."""
     asked = {}
     for node in ray.nodes():
         if node["Alive"] and node["Resources"].get("CPU"):
@@ -196,13 +219,16 @@ def _ask_ray_nodes(ray: Any, *args: Any) -> Answers:
 
 
 class _RayExecutor(Executor):
-    """Ray tasks as an Executor. A lost worker's task runs again; one that raised does not."""
+    """Executor that runs Ray tasks.
+
+    If a worker is lost, its task is run again. If a task raises an error, it is not run again.
+    """
 
     def __init__(self, ray: Any) -> None:
         self._run = ray.remote(max_retries=MOST_LOST, retry_exceptions=False, num_cpus=1)(_call)
 
     def submit(self, fn: Callable[..., Answered], /, *args: Any, **kwargs: Any) -> Future[Answered]:
-        """See `Executor.submit`."""
+        """Submit a job (see `Executor.submit`)."""
         outcome: Future[Answered] = self._run.remote(fn, *args, **kwargs).future()
         return outcome
 

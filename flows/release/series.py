@@ -1,8 +1,8 @@
-"""The month of a series that a release is: its price by the ledger, and the former release that it learns from.
+"""Releases that belong to a series, with the price from the ledger and the former release from which they learn.
 
-Which month it is, what it may cost and which release came before it follow from the ledger's entries alone. The former
-release is a published folder, found beside the output or named by the setting `former`; its state of the series
-(`equistrata.synth.series`) is made of published noisy numbers, so to learn from it costs nothing.
+The number of the month, its price and the previous releases are determined by the entries of the ledger. The former
+release is a published folder, which is next to the output or is named by the setting `former`. Its state of the series
+(see `equistrata.synth.series`) only contains published noisy numbers, so that learning from it has no privacy cost.
 """
 
 from __future__ import annotations
@@ -26,24 +26,33 @@ from equistrata.privacy.ledger.chain import Charge, charges_of
 from equistrata.privacy.ledger.series import Series, Standing
 from equistrata.synth.series.state import STATE, State, alike
 
-_OPENED = ("sigma", "least", "delta", "drawn")  # of a card's open columns: what the price of groups follows from
+_OPENED = ("sigma", "least", "delta", "drawn")  # the values of an open column that determine the price of groups
 
-Books = tuple[str, str]  # a ledger's identity, and a data set
+Books = tuple[str, str]  # the identity of a ledger and the name of a data set
 
 
 @dataclass(frozen=True, eq=False)
 class FormerRelease:
     """A published release of the series.
 
-    Attributes:
-        release: its id in the ledger.
-        month: which of the series it is.
-        digest: SHA-256 of its state; None where a foreign synthesizer kept no measurements, and so no state.
-        schema: of its columns.
-        state: of the series after it.
-        folder: where it is.
-        books: that it was charged to.
-        opened: by which thresholds values of open columns were found, in it and in the months that it learned from.
+    Attributes
+    ----------
+    release : str
+        The id of the release in the ledger.
+    month : int
+        The number of its month.
+    digest : str or None
+        The SHA-256 hash of its state. It is None if a foreign synthesizer did not keep any measurements.
+    schema : Schema
+        The schema of its columns.
+    state : State or None
+        The state of the series after this release.
+    folder : Path
+        The folder of the release.
+    books : tuple of str
+        The ledger and the data set to which it was charged.
+    opened : tuple of mapping
+        The thresholds for the values of open columns, in this release and in the months from which it has learned.
     """
 
     release: str
@@ -57,7 +66,25 @@ class FormerRelease:
 
     @classmethod
     def open(cls, folder: Path, series: str) -> FormerRelease:
-        """Read a folder once its manifest was checked. Raises InputError if it is no release of that series."""
+        """Read a release folder and check its manifest.
+
+        Parameters
+        ----------
+        folder : Path
+            The folder.
+        series : str
+            The name of the series.
+
+        Returns
+        -------
+        FormerRelease
+            The release.
+
+        Raises
+        ------
+        InputError
+            If the folder is not a release of this series.
+        """
         found = Release.open(folder)
         where, said, ledger = f"release {str(folder)!r}", found.card.get("series"), ledger_of(found.card)
         if said is None or said["name"] != series or ledger is None:
@@ -76,12 +103,16 @@ class FormerRelease:
 
 @dataclass(frozen=True, eq=False)
 class SeriesMonth:
-    """A release as a month of a series.
+    """A month of a series.
 
-    Attributes:
-        standing: by the ledger.
-        former: the last release of the series that is whole; None for the first.
-        unfinished: releases of months before it that are charged and may be resumed on this machine.
+    Attributes
+    ----------
+    standing : Standing
+        The month as recorded in the ledger.
+    former : FormerRelease or None
+        The last complete release of the series. It is None in the first month.
+    unfinished : tuple of str
+        The releases of earlier months that were charged and can be resumed on this machine.
     """
 
     standing: Standing
@@ -90,22 +121,22 @@ class SeriesMonth:
 
     @property
     def series(self) -> Series:
-        """Its series."""
+        """The series."""
         return self.standing.series
 
     @property
     def number(self) -> int:
-        """Which month it is, from 1."""
+        """The number of the month, starting at 1."""
         return self.standing.number
 
     @property
     def price(self) -> Rho:
-        """What it costs."""
+        """The price of the month."""
         return self.standing.price
 
     @property
     def warning(self) -> str | None:
-        """A sentence about months before it that were charged and not finished, if there are any."""
+        """A sentence about earlier months that were charged but are not complete, or None."""
         if not self.unfinished:
             return None
         return (
@@ -114,14 +145,20 @@ class SeriesMonth:
         )
 
     def known(self, strata: Strata) -> State | None:
-        """What the series knew before, of marginals that mean the same now; None in the first month."""
+        """Return the earlier measurements of the series for all marginals that still have the same meaning.
+
+        In the first month, return None.
+        """
         former = self.former
         if former is None or former.state is None:
             return None
         return former.state.fitting(strata, former.schema.modelled)
 
     def anew(self, schema: Schema) -> list[str]:
-        """Columns of a modelled schema that the former release lacks or codes otherwise: of them it says nothing."""
+        """Return the columns that the former release does not have or codes in a different way.
+
+        Nothing is learned about these columns.
+        """
         if self.former is None:
             return []
         before, state = self.former.schema.modelled, self.former.state
@@ -129,7 +166,20 @@ class SeriesMonth:
         return [name for name in schema.names if name not in same]
 
     def changed(self, schema: Schema, but: Sequence[str] = ()) -> str | None:
-        """A sentence about columns but these that are measured anew, as a slip in a schema would have it, if any."""
+        """Describe the columns about which nothing is learned, because this may be caused by a mistake in the schema.
+
+        Parameters
+        ----------
+        schema : Schema
+            The schema of the modelled columns.
+        but : sequence of str, default=()
+            The columns that are ignored.
+
+        Returns
+        -------
+        str or None
+            One sentence. If there are no such columns, it is None.
+        """
         if not (found := [name for name in self.anew(schema) if name not in but]):
             return None
         assert self.former is not None
@@ -139,13 +189,26 @@ class SeriesMonth:
         )
 
     def bound(self) -> dict[str, Any]:
-        """What a charge is bound to: plain values."""
+        """Return the values to which a charge is bound."""
         former = None if self.former is None else [self.former.release, self.former.month, self.former.digest]
         return {"name": self.series.name, "month": self.number, "former": former}
 
     def statement(self, own: float, schema: Schema) -> dict[str, Any]:
-        """The series' part of a card, for a release that cost so much in ρ and models this schema: its `own` price, and
-        that of all months `so_far`, which is the price of its folder."""
+        """Return the part of the card that describes the series.
+
+        Parameters
+        ----------
+        own : float
+            The cost of this release in ρ.
+        schema : Schema
+            The schema of its modelled columns.
+
+        Returns
+        -------
+        dict
+            The statement. The entry `own` is the cost of this release. The entry `so_far` is the cost of all months so
+            far, which is the cost of the release folder.
+        """
         total, so_far = self.series.total, Rho(own) + self.standing.earlier
         delta, former = self.series.delta, self.former
         return {
@@ -169,7 +232,7 @@ class SeriesMonth:
 
 
 def series_named(config: ReleaseConfig) -> Series | None:
-    """The series that a configuration names, if any."""
+    """Return the series that a configuration names, or None."""
     named = config.series
     if named.name is None or named.horizon is None:
         return None
@@ -177,14 +240,28 @@ def series_named(config: ReleaseConfig) -> Series | None:
 
 
 def month_of(config: ReleaseConfig, account: Account, published: bool = False) -> SeriesMonth | None:
-    """The month that a release is, if it is one of a series. Nothing is written or charged.
+    """Return the month of a release that belongs to a series. Nothing is written or charged.
 
-    Args:
-        published: whether the release is whole, and needs no former one any more.
+    Parameters
+    ----------
+    config : ReleaseConfig
+        The settings.
+    account : Account
+        The account that is charged.
+    published : bool, default=False
+        True if the release is complete, so that the former release is not needed any more.
 
-    Raises:
-        InputError: a month beyond the horizon or the series' budget, or the former release is not there.
-        LedgerError: the series was begun with another horizon or budget.
+    Returns
+    -------
+    SeriesMonth or None
+        The month. If the release does not belong to a series, it is None.
+
+    Raises
+    ------
+    InputError
+        If the month is beyond the horizon or the budget of the series, or if the former release is not found.
+    LedgerError
+        If the series was started with another horizon or budget.
     """
     series = series_named(config)
     if series is None:
@@ -195,7 +272,7 @@ def month_of(config: ReleaseConfig, account: Account, published: bool = False) -
     if published:
         return SeriesMonth(standing, None)
     books = account.ledger.identity, account.dataset
-    # One that was charged learns from what was whole then, whatever was finished since.
+    # A charged release learns from the releases that were complete when it was charged, even if there are more by now.
     begun = next((entry.entry for entry in reserved if entry.release_id == config.release_id), None)
     then = charges_of(entry for entry in history if begun is None or entry.entry < begun)
     whole = [name for name in standing.before if _whole(then, name)]
@@ -236,8 +313,23 @@ def _former(config: ReleaseConfig, series: Series, wanted: str, books: Books) ->
 
 
 def folders_of(place: Path, series: str, books: Books | None = None) -> dict[str, Path]:
-    """The releases of a series that are in a folder: id in the ledger → folder. Those of these books, if any are given,
-    since a rehearsal with another ledger may have the same ids."""
+    """Return the folders of the releases of a series, by their ids in the ledger.
+
+    Parameters
+    ----------
+    place : Path
+        The folder that contains the releases.
+    series : str
+        The name of the series.
+    books : tuple of str or None, default=None
+        If given, only return releases that were charged to this ledger and data set. Releases of a test with another
+        ledger may have the same ids.
+
+    Returns
+    -------
+    dict of str to Path
+        The folders.
+    """
     found: dict[str, Path] = {}
     for folder, card in cards_in(place):
         ledger, said = ledger_of(card), card.get("series")

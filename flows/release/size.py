@@ -1,4 +1,7 @@
-"""Time and memory of a release, estimated from schema and settings, so that it is refused before it is charged."""
+"""Estimates of the time and the memory of a release from its schema and settings.
+
+A release that is too large is refused before it is charged.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +18,33 @@ from equistrata.synth.size import Size
 # Measured on one core; see docs/experiments/sizes.md.
 LONG_SECONDS = 120.0  # a release that takes longer gets a warning
 MOST_SECONDS = 14 * 86_400.0  # a release that takes longer is refused
-ERROR_FACTOR = 3  # of most estimates of time
-TRIPLE_SECONDS = 1.5e-3  # to score a set of three columns, over all rows and by stratum, in tables of 20,000 rows
+ERROR_FACTOR = 3  # the factor by which most estimates of the time may be wrong
+TRIPLE_SECONDS = 1.5e-3  # time to score three columns over all rows and by stratum, in tables of 20,000 rows
 TRIPLE_BYTES = 80
-CELL_SECONDS = 1e-7  # to draw, decode and write a cell of the synthetic rows
-CELL_BYTES = 2  # of a cell of the synthetic rows as CSV, at least: what is drawn takes no less
-HELD_BYTES = 3  # of such a cell where totals are met, at least: by cell of the totals, together, and in another order
-MEAN_SECONDS = 3e-9, 5e-3  # of a mean: times the strata's number cubed, and times their number
+CELL_SECONDS = 1e-7  # time to draw, decode and write one cell of the synthetic rows
+CELL_BYTES = 2  # lower bound for the size of a cell of the synthetic rows in a CSV file
+HELD_BYTES = 3  # lower bound for the memory per cell if totals are given, because there are three copies of the rows
+MEAN_SECONDS = 3e-9, 5e-3  # time for a mean, per cube of the number of strata and per stratum
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What decides how long a release takes, and how much memory: the size of its fits, the mechanism's name, and how
-    many columns, strata, means and (at least) synthetic rows there are."""
+    """The quantities that determine the time and the memory of a release.
+
+    Attributes
+    ----------
+    config : ReleaseConfig
+        The settings.
+    size : Size
+        The size of the fits.
+    mechanism : str
+        The name of the mechanism.
+    columns, strata, means : int
+        The numbers of columns, strata and means.
+    rows : int
+        Lower bound for the number of synthetic rows.
+    """
 
     config: ReleaseConfig
     size: Size
@@ -39,11 +55,18 @@ class Demand:
     rows: int
 
     def check(self) -> None:
-        """Raise InputError if the release needs more memory than there is, or more than MOST_SECONDS."""
+        """Check that the release does not need too much time, memory or disk space.
+
+        Raises
+        ------
+        InputError
+            If the release needs more memory or disk space than is available, or if it takes longer than MOST_SECONDS.
+        """
         scored = comb(self.columns, 3) * TRIPLE_BYTES if self.config.evaluate != "none" else 0
         held = self.rows * self.columns * HELD_BYTES if self.config.controls is not None else 0
         memory = max(self.size.memory * min(self.config.workers, self.size.fits), self.size.together, scored, held)
-        have = available_memory() if self.config.cluster is None else None  # the fits may run on other machines
+        # The memory of a cluster is unknown, because the fits may run on other machines.
+        have = available_memory() if self.config.cluster is None else None
         if have is not None and memory > have:
             raise InputError(
                 f"the release needs about {memory / 2**30:,.3g} GiB of memory and this machine has "
@@ -69,7 +92,7 @@ class Demand:
 
     @property
     def warning(self) -> str | None:
-        """A sentence about a release that takes long; None for any other."""
+        """A sentence about the time of the release. If it is not a long time, this is None."""
         if self.seconds < LONG_SECONDS:
             return None
         return (
@@ -79,7 +102,7 @@ class Demand:
 
     @property
     def seconds(self) -> float:
-        """Estimated time of the release, without reading rows."""
+        """The estimated time of the release in seconds, without the time to read the rows."""
         cubed, each = MEAN_SECONDS
         means = self.means * (cubed * self.strata**3 + each * self.strata)
         return self.size.seconds(self.config.workers) + self._scoring + means + self._drawing
@@ -95,7 +118,8 @@ class Demand:
     @property
     def _what(self) -> str:
         fits = f"{self.size.fits:,} fits" if self.size.fits > 1 else "one fit"
-        cells = f"of up to {self.size.cells:,} cells and " if self.size.cells else ""  # a mixture has none
+        # A mixture does not have any cells.
+        cells = f"of up to {self.size.cells:,} cells and " if self.size.cells else ""
         return (
             f"{self.mechanism} over {self.columns} columns in {self.strata:,} strat{'a' if self.strata > 1 else 'um'}, "
             f"{fits}, each {cells}with {self.size.candidates:,} sets of columns to "
@@ -104,7 +128,7 @@ class Demand:
 
     @property
     def _way_out(self) -> str:
-        """Which setting makes most of the difference."""
+        """Return the setting that has the largest effect on the time."""
         if self._drawing > self.seconds / 2:
             return "draw fewer rows (--rows)"
         if self._scoring > self.seconds / 2:
@@ -116,7 +140,7 @@ class Demand:
 
 
 def check_audit(columns: int, releases: int) -> None:
-    """Raise InputError if an audit, which compares all sets of three columns, is too much for time or memory."""
+    """Raise an InputError if an audit needs too much time or memory, because it compares all sets of three columns."""
     sets, have = comb(columns, 3), available_memory()
     if sets * TRIPLE_SECONDS * releases > MOST_SECONDS or (have is not None and sets * TRIPLE_BYTES > have):
         raise InputError(
@@ -126,7 +150,10 @@ def check_audit(columns: int, releases: int) -> None:
 
 
 def available_memory() -> int | None:
-    """Bytes of memory that this process may have: the machine's, or its container's limit. None if unknown."""
+    """Return the number of bytes of memory that this process can use, from the machine or the limit of its container.
+
+    If it is unknown, return None.
+    """
     try:
         found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     except (AttributeError, ValueError, OSError):
@@ -134,13 +161,13 @@ def available_memory() -> int | None:
     for path in _LIMITS:
         try:
             found.append(int(Path(path).read_text("ascii")))
-        except (OSError, ValueError):  # not there, or "max"
+        except (OSError, ValueError):  # the file does not exist or contains "max"
             continue
     return min((each for each in found if each > 0), default=None)
 
 
 def in_words(seconds: float) -> str:
-    """A time for people."""
+    """Return a time in words."""
     for unit, length in (("year", 31_557_600), ("day", 86_400), ("hour", 3600), ("minute", 60)):
         if seconds >= 1.5 * length:
             return f"{seconds / length:,.0f} {unit}s"

@@ -1,17 +1,18 @@
-"""A release under way: charged before it draws noise, resumed from what it paid for, never charged less than it drew.
+"""A run of a release, which is charged before it draws noise and can be resumed after a crash.
 
-The order, in which every crash leaves a state that can be resumed:
+The charge always covers the noise that is drawn. The run consists of the following steps. If a crash occurs at any
+point, the release can be resumed:
 
-1. The journal is made, with the settings and what else decides the release.
-2. Rows are read into the private working folder, which the next run removes.
-3. One transaction of the ledger charges the whole price.
-4. Each stratum's fit, and each mean, is first written down as begun, then draws its noise, then is saved in one step.
-5. The release folder appears by one rename.
+1. The journal is created with the settings and everything else that determines the release.
+2. The rows are read into the private working folder, which is removed by the next run.
+3. The whole price is charged in one transaction of the ledger.
+4. Each fit and each mean is recorded as started, its noise is drawn, and the result is saved in one step.
+5. The release folder is created by one rename.
 6. The charge is committed in the ledger.
-7. The journal goes.
+7. The journal is removed.
 
-A resumed release uses what was saved, at no cost. What was begun in a run that died, and not saved, is charged again
-before it is drawn again. See docs/proofs/budget.md.
+A resumed release uses the saved results at no cost. If a result was started but not saved in a run that died, it is
+charged again before its noise is drawn again. See docs/proofs/budget.md.
 """
 
 from __future__ import annotations
@@ -42,10 +43,14 @@ from equistrata.privacy.ledger.ledger import Ledger, LedgerError, Particulars
 class Undertaking:
     """One run of a release.
 
-    Attributes:
-        account, journal: None for a release that no ledger is charged for.
-        evaluates: whether exact scores are wanted and the rows for them are there.
-        published: whether the release folder is in its place already, so that only the ledger must be told.
+    Attributes
+    ----------
+    account, journal : Account or None, Journal or None
+        The account and the journal. They are None if no ledger is charged.
+    evaluates : bool
+        True if exact scores are requested and the rows are available.
+    published : bool
+        True if the release folder already exists, so that only the ledger has to be updated.
     """
 
     def __init__(
@@ -55,14 +60,17 @@ class Undertaking:
         self.evaluates = plan.config.evaluate != "none"
         self._charges = account.charges() if account else []
         self._bound: Binding = {}
-        self._read: bytes | None = None  # digest of the files that this run has read
+        self._read: bytes | None = None  # the digest of the files that this run has read
         self._drawing = False
         whole = bool(self._charges) and all_committed(self._charges)
         self.published = whole or is_published(plan.config)
 
     def bind(self) -> None:
-        """Write down what the charge will be bound to, or, once charged, check it. Raises InputError if changed."""
-        if self.journal is None or self.published:  # what is whole draws nothing more
+        """Store the binding of the charge or, if the release is already charged, check it.
+
+        If it has changed, an InputError is raised.
+        """
+        if self.journal is None or self.published:  # a complete release does not draw any more noise
             return
         self._bound = binding(self.plan)
         if self._charges:
@@ -71,10 +79,18 @@ class Undertaking:
             self.journal.bind(self._bound)
 
     def load(self, read: Callable[[], None]) -> None:
-        """Have `read` read the rows, if any are needed.
+        """Read the rows if they are needed.
 
-        Raises InputError if noise was drawn from others, or, of a charged release, if they changed while being read:
-        what is written down of them would be of rows that were not measured, and a resumed release would join both.
+        Parameters
+        ----------
+        read : callable
+            Function that reads the rows.
+
+        Raises
+        ------
+        InputError
+            If noise was drawn from other rows, or if the rows of a charged release were changed while they were read.
+            Otherwise the record would describe rows that were not measured, and a resumed release would combine both.
         """
         complete = not any(self._unsaved(part) for part in self.plan.parts)
         if complete and not self.evaluates:
@@ -93,22 +109,30 @@ class Undertaking:
                 "be joined with it; bring the old input back, or give it up (equistrata resume --discard "
                 f"{self.account.release})"
             )
-        self.evaluates = self.evaluates and same  # what was paid for needs no rows; only the scores do
+        self.evaluates = self.evaluates and same  # only the scores need rows if all noise was saved
 
     def charge(self) -> None:
-        """Charge the whole price, or what is drawn again, before noise is drawn. Raises BudgetExceeded, LedgerError."""
+        """Charge the whole price, or the noise that is drawn again, before noise is drawn.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the price is larger than the remaining budget.
+        LedgerError
+            If the ledger refuses the charge.
+        """
         if self.account is None:
             return
         assert self._bound, "bind comes first"
         account, plan, charges = self.account, self.plan, self._charges
-        # Again, if an unsaved unit of the part was begun in as many runs as the part was paid for.
+        # A part is charged again if one of its unsaved units was started in as many runs as the part was paid for.
         paid = {part: sum(part in charge.entry.parts for charge in charges) for part in plan.parts}
         begun = {part: [len(set(self.work.starts(unit))) for unit in self._unsaved(part)] for part in plan.parts}
         parts = [part for part in plan.parts if not charges or any(runs >= paid[part] for runs in begun[part])]
         if charges and parts:
             spent = sum((charge.entry.rho for charge in charges), start=Rho(0))
             again = sum((plan.parts[part] for part in parts), start=spent)
-            plan.epsilon_of(again, self.times + (SYNTHESIS in parts))  # raises where no ε is left
+            plan.epsilon_of(again, self.times + (SYNTHESIS in parts))  # raises an error if there is no valid ε
         if parts:
             content = self._read or content_digest(plan.source.files())
             rows = charges[0].entry.fingerprint if charges else account.fingerprint(self.work, content)
@@ -137,11 +161,11 @@ class Undertaking:
 
     @property
     def times(self) -> int:
-        """How often the synthesis was paid for; 1 without a ledger."""
+        """The number of times that the synthesis was paid for, which is 1 if there is no ledger."""
         return sum(SYNTHESIS in charge.entry.parts for charge in self._charges) or 1
 
     def statement(self) -> dict[str, Any] | None:
-        """The ledger's part of the card; None without a ledger."""
+        """Return the part of the card that describes the ledger, or None if there is no ledger."""
         if self.account is None:
             return None
         ledger, dataset = self.account.ledger, self.account.dataset
@@ -167,7 +191,7 @@ class Undertaking:
         }
 
     def finish(self) -> None:
-        """Commit the charges, and remove the journal."""
+        """Commit the charges and remove the journal."""
         if self.account is None or self.journal is None:
             return
         try:
@@ -183,7 +207,10 @@ class Undertaking:
         self.journal.remove()
 
     def fail(self, error: BaseException) -> None:
-        """Mark charges failed if noise may have been drawn; what was paid for stays, to be resumed."""
+        """Mark the charges as failed if noise may have been drawn.
+
+        The results that were paid for are kept, so that the release can be resumed.
+        """
         if self.account is None or self.journal is None or is_published(self.plan.config):
             return
         with suppress(LedgerError):
@@ -192,7 +219,7 @@ class Undertaking:
                     self.account.ledger.fail(charge.entry, type(error).__name__)
 
     def _unsaved(self, part: str) -> list[int | str]:
-        """The units of a part whose noise is not saved."""
+        """Return the units of a part that do not have saved results."""
         if part == SYNTHESIS:
             return [i for i in range(len(self.plan.fitted.keys)) if not self.work.measurements(i).exists()]
         saved = self.work.found(part) if part in {UNIT_SIZES, *self.plan.openings} else self.work.mean(part)
@@ -201,22 +228,25 @@ class Undertaking:
 
 @contextmanager
 def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
-    """Run a release, or the rest of it, in the block, and write its outcome to the ledger. Errors pass through."""
+    """Run a release or the rest of a release in the block, and record the outcome in the ledger.
+
+    All errors are passed on.
+    """
     plan, account = prepared_plan(config)
     output = Path(config.output)
     with ExitStack() as stack:
         stack.enter_context(telling_full_disk(state_folder(), config.scratch or gettempdir(), output.parent))
-        # The place comes first: without it nothing is left or charged.
+        # The output is reserved first, so that nothing is written or charged if this fails.
         landing = None if is_published(config) else stack.enter_context(claimed_output(output))
         if account is None:
-            check_output(output)  # another run may have made it before this one got its place
+            check_output(output)  # another run may have created it before this one has reserved it
             yield Undertaking(plan, stack.enter_context(private_workspace(config.scratch, landing=landing)))
             return
         journal = Journal.open(config, account.ledger.identity)
         stack.enter_context(journal.held())
         with _forgotten_if_uncharged(journal, account):
             lease = stack.enter_context(account.lease(journal))
-            check_standing(config, account, account.charges(), journal)  # it may have been made meanwhile
+            check_standing(config, account, account.charges(), journal)  # the release may be complete by now
             journal = _on_its_way_to(config, journal)
             units = tuple(unit_name(plan.fitted.columns, key) for key in plan.fitted.keys)
             kept = journal.paid, journal.next_run(), units
@@ -250,7 +280,13 @@ def _forgotten_if_uncharged(journal: Journal, account: Account) -> Iterator[None
 
 
 def _on_its_way_to(config: ReleaseConfig, journal: Journal) -> Journal:
-    """The journal, with this output from now on. Raises InputError if the release has landed elsewhere."""
+    """Return the journal with a new output folder.
+
+    Raises
+    ------
+    InputError
+        If the release is already complete in another folder.
+    """
     there = journal.config.model_copy(update={"output": str(journal.output)})
     if is_published(there) and not is_published(config):
         raise InputError(f"release {config.release_id!r} is whole in {there.output!r}; resume it as it is")
@@ -258,7 +294,15 @@ def _on_its_way_to(config: ReleaseConfig, journal: Journal) -> Journal:
 
 
 def discard(journal: Journal) -> None:
-    """Give a release up; its charges are failed, and spent. Raises LedgerError; InputError if it runs or is whole."""
+    """Give up a release. Its charges are marked as failed and remain spent.
+
+    Raises
+    ------
+    LedgerError
+        If the ledger cannot be used.
+    InputError
+        If the release is running or complete.
+    """
     with journal.held():
         if is_published(journal.config):
             raise InputError(f"release {journal.root.name!r} is whole in {journal.config.output!r}; resume it instead")
@@ -273,7 +317,15 @@ def discard(journal: Journal) -> None:
 
 
 def give_up_charges(ledger: Ledger, release: str) -> int:
-    """Mark a release's open charges failed; their number. Raises LedgerError, or InputError if it has none or runs."""
+    """Mark the open charges of a release as failed, and return their number.
+
+    Raises
+    ------
+    LedgerError
+        If the ledger cannot be used.
+    InputError
+        If the release has no open charges or is running.
+    """
     charges = [charge for account in ledger.accounts() for charge in ledger.charges(account.dataset, release)]
     open_ones = [charge for charge in charges if charge.outcome == "reserved"]
     if not open_ones:

@@ -1,4 +1,4 @@
-"""The synthetic rows on disk: `synthetic.parquet` and `synthetic.csv`, written a batch at a time."""
+"""The files of the synthetic rows, `synthetic.parquet` and `synthetic.csv`, which are written in batches."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ import pyarrow.parquet as pq
 
 @contextmanager
 def row_files(folder: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
-    """Both files, whole when the block ends; gives what appends a frame of rows to them.
+    """Open both files and yield a function that appends a frame of rows to them.
 
-    A frame is a row group in Parquet; without rows, write an empty one.
+    The files are complete when the block ends.
+
+    Each frame is a row group in Parquet. If there are no rows, write an empty frame.
     """
     with ExitStack() as files, ThreadPoolExecutor(1) as beside:
         csv, parquet = files.enter_context((folder / "synthetic.csv").open("wb")), None
@@ -29,7 +31,7 @@ def row_files(folder: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
             if parquet is None:
                 parquet = files.enter_context(pq.ParquetWriter(folder / "synthetic.parquet", table.schema))
                 csv.write(csv_text(frame.iloc[:0], header=True))
-            # The first frame decides a column's type: pandas has another one where no cell is empty.
+            # The first frame determines the type of a column, because pandas uses another type if no cell is empty.
             written = beside.submit(parquet.write_table, table.cast(parquet.schema))
             csv.write(arrow_text(frame, table))
             written.result()
@@ -38,8 +40,11 @@ def row_files(folder: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
 
 
 def arrow_text(frame: pd.DataFrame, table: pa.Table) -> bytes:
-    """The lines of a CSV file, byte for byte as pandas writes them, by Arrow where it can: five times as fast."""
-    if frame.shape[1] == 1:  # an empty cell that is a whole line must be quoted, which Arrow does not do
+    """Return the lines of a CSV file.
+
+    They have the same bytes as with pandas, but Arrow is used if possible, which is five times faster.
+    """
+    if frame.shape[1] == 1:  # an empty cell must be quoted if it is the whole line, which Arrow does not support
         return csv_text(frame)
     columns = []
     for name, column in zip(frame.columns, table.columns, strict=True):
@@ -51,12 +56,12 @@ def arrow_text(frame: pd.DataFrame, table: pa.Table) -> bytes:
     plain = arrow_csv.WriteOptions(include_header=False, quoting_style="none", batch_size=1 << 16)
     try:
         arrow_csv.write_csv(pa.table(columns, names=[str(name) for name in frame.columns]), out, plain)
-    except pa.ArrowInvalid:  # a text that has to be quoted
+    except pa.ArrowInvalid:  # a text must be quoted
         return csv_text(frame)
     return bytes(out.getvalue())
 
 
 def csv_text(frame: pd.DataFrame, header: bool = False) -> bytes:
-    """The lines of a CSV file by pandas."""
+    """Return the lines of a CSV file, written by pandas."""
     text: str = frame.to_csv(index=False, header=header, lineterminator="\n")
     return text.encode("utf-8")

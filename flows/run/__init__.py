@@ -1,1 +1,1 @@
-"""What every run keeps on disk: working folder, claims, journal, places of output."""
+"""The files that a run keeps on disk: the working folder, locks, the journal and the output folder."""

@@ -1,11 +1,12 @@
-"""Locks on folders: one living process holds a folder, and the folders of dead ones are removed.
+"""Locks on folders, so that each folder is used by one running process and folders of ended processes can be removed.
 
-A claim is an advisory lock on a file in the folder. The system drops it when the process ends, in whatever way, so a
-lock that can be had means that the owner is gone (a process number can be reused). A stopped process keeps its lock.
+A lock is an advisory lock on a file in the folder. The system releases it when the process ends, for any reason.
+Therefore, if the lock is free, its owner has ended. A process id would not be reliable, because it can be reused. A
+suspended process keeps its lock.
 
-Machines may share a folder and not its locks. So a claim by lease is also signed, with the running kernel's id, which
-containers on one machine share, and its holder touches the file every BEAT seconds. A free lock that another kernel has
-signed counts as held until it was not touched for LEASE seconds.
+Several machines can share a folder but not its locks. A lease therefore also contains the id of the running kernel,
+which is the same for all containers on one machine. The holder of a lease touches the file every BEAT seconds. If a
+free lock contains the id of another kernel, it counts as held until the file has not been touched for LEASE seconds.
 """
 
 from __future__ import annotations
@@ -27,23 +28,41 @@ from typing import TypeVar
 from equistrata.errors import EquistrataError
 
 LOCK = ".lock"
-LANDING = "landing"  # names a half-written folder elsewhere that is removed with this one
-HELD_NAMES = re.compile(r"equistrata-release-.+|\..+\.part")  # folders that are removed when their owner is dead
+LANDING = "landing"  # contains the path of an incomplete output folder, which is removed together with this folder
+HELD_NAMES = re.compile(r"equistrata-release-.+|\..+\.part")  # folders that are removed after their run has ended
 BEAT, LEASE = 20.0, 300.0
-TRIES = 100  # to make a folder that another run removes at the same moment
+TRIES = 100  # the number of attempts to create a folder while other runs remove it
 
 Given = TypeVar("Given")
 
 
 class Held(EquistrataError):
-    """Another process holds the folder."""
+    """Error that is raised if another process holds the folder."""
 
 
 def take(folder: Path, leased: bool = False) -> int:
-    """Take a folder; the lock's descriptor, which is not inherited by programs that are started.
+    """Lock a folder.
 
-    By lease, other machines' signatures are respected, and the lock is signed. Raises Held; FileNotFoundError if the
-    folder is gone; OSError if its lock cannot be written, or its file system has no locks.
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+    leased : bool, default=False
+        If True, respect the leases of other machines and write the id of this machine.
+
+    Returns
+    -------
+    int
+        The file descriptor of the lock. Programs that are started later do not inherit it.
+
+    Raises
+    ------
+    Held
+        If another process holds the folder.
+    FileNotFoundError
+        If the folder was removed.
+    OSError
+        If the lock file is not writable, or if the file system does not support locks.
     """
     handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
@@ -55,7 +74,7 @@ def take(folder: Path, leased: bool = False) -> int:
             raise FileNotFoundError(folder)
         if leased:
             signed, silent = os.pread(handle, 100, 0), time.time() - os.fstat(handle).st_mtime
-            if signed and signed != _kernel() and silent < LEASE:  # by another machine, lately
+            if signed and signed != _kernel() and silent < LEASE:  # another machine still renews it
                 raise Held
             os.pwrite(handle, _kernel(), 0)
             os.utime(handle)
@@ -66,7 +85,7 @@ def take(folder: Path, leased: bool = False) -> int:
 
 
 def claim(folder: Path) -> int | None:
-    """Take a folder; the lock's descriptor, or None if that is impossible."""
+    """Lock a folder and return the file descriptor of the lock. If this is not possible, return None."""
     try:
         return take(folder)
     except (Held, OSError):
@@ -75,7 +94,7 @@ def claim(folder: Path) -> int | None:
 
 @contextmanager
 def beating(handle: int) -> Iterator[None]:
-    """Touch a leased lock while the block runs."""
+    """Touch the file of a lease at regular intervals while the block runs."""
     ended = threading.Event()
 
     def beat() -> None:
@@ -93,7 +112,20 @@ def beating(handle: int) -> Iterator[None]:
 
 
 def tried(attempt: Callable[[], Given], *lost: type[Exception]) -> Given:
-    """What an attempt gives; made again where another run removes a folder at the same moment, which raises `lost`."""
+    """Call a function again if another run removes its folder at the same time.
+
+    Parameters
+    ----------
+    attempt : callable
+        The function.
+    *lost : type of Exception
+        The errors that the function raises in this case.
+
+    Returns
+    -------
+    object
+        The result of the function.
+    """
     for _ in range(TRIES - 1):
         with suppress(*lost):
             return attempt()
@@ -102,14 +134,23 @@ def tried(attempt: Callable[[], Given], *lost: type[Exception]) -> Given:
 
 
 def remove_dead(parent: Path, pattern: str) -> None:
-    """Remove this user's folders of that name whose owner is dead, and the half-written folders that they name."""
-    with suppress(OSError):  # no such folder, or a name that no folder can have
+    """Remove this user's folders of ended processes that match a pattern.
+
+    The incomplete output folders that they name are removed as well.
+    """
+    with suppress(OSError):  # the folder does not exist, or its name is not valid
         for folder in list(parent.glob(pattern)):
             remove_if_dead(folder)
 
 
 def remove_if_dead(folder: Path) -> bool:
-    """Remove a run's folder of this user if no process holds it; whether it is gone."""
+    """Remove a folder of this user if no process holds it.
+
+    Returns
+    -------
+    bool
+        True if the folder does not exist any more.
+    """
     try:
         status = folder.lstat()
     except FileNotFoundError:
@@ -120,7 +161,7 @@ def remove_if_dead(folder: Path) -> bool:
     if not ours or not HELD_NAMES.fullmatch(folder.name):
         return False
     if not (folder / LOCK).exists():
-        # Just made, or left by a process that died right then: removed if it is empty.
+        # The folder is new, or its process died before it could create the lock. Remove it if it is empty.
         with suppress(OSError):
             folder.rmdir()
             return True
@@ -141,7 +182,7 @@ def remove_if_dead(folder: Path) -> bool:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder that one holds, as far as possible; its lock last, so that a later run can go on."""
+    """Remove a locked folder as far as possible. The lock is removed last, so that a later run can continue."""
     empty(folder)
     with suppress(OSError):
         if all(path.name == LOCK for path in folder.iterdir()):
@@ -150,7 +191,7 @@ def remove(folder: Path) -> None:
 
 
 def empty(folder: Path) -> None:
-    """Remove the content of a folder that one holds, except its lock, as far as possible."""
+    """Remove the content of a locked folder as far as possible, except for the lock."""
     with suppress(OSError):
         for path in folder.iterdir():
             if path.is_dir() and not path.is_symlink():
@@ -162,7 +203,7 @@ def empty(folder: Path) -> None:
 
 @cache
 def _kernel() -> bytes:
-    """The id of the running kernel, new at each start of the machine; else the machine's name."""
+    """Return the id of the running kernel, which changes when the machine is started, or the name of the machine."""
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()
     return platform.node().encode()

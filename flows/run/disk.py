@@ -1,4 +1,4 @@
-"""Disks: durable writes, and one sentence for a disk that is full."""
+"""Durable writes, and an error message of one sentence for a full disk."""
 
 from __future__ import annotations
 
@@ -12,15 +12,32 @@ from pathlib import Path
 from equistrata.errors import InputError
 
 FULL = errno.ENOSPC, errno.EDQUOT, errno.EFBIG
-NO_LOCKS = errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS  # of file systems without file locks
+NO_LOCKS = errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS  # raised on file systems without file locks
 
 
 class DiskFull(InputError):
-    """There is no space left, none of the user's quota, or a file is larger than it may be (ulimit -f, or FAT)."""
+    """Error that is raised if the disk is full, the user's quota is used up, or a file is too large.
+
+    The maximum size of a file can be set by `ulimit -f` or by the file system, such as FAT.
+    """
 
 
 def disk_full(error: BaseException, *folders: str | os.PathLike[str]) -> DiskFull | None:
-    """The sentence, if an error says that. It names the folder with the least space, or else the error's own file."""
+    """Convert an error to a DiskFull error if the disk is full.
+
+    Parameters
+    ----------
+    error : BaseException
+        The error.
+    *folders : str or path-like
+        The folders that were written to. The message names the one with the least free space. If no folder is given, it
+        names the file of the error.
+
+    Returns
+    -------
+    DiskFull or None
+        The new error. If None, the error has another cause.
+    """
     if not isinstance(error, OSError) or error.errno not in FULL:
         return None
     place = min((os.fspath(folder) for folder in folders), key=free_bytes, default=error.filename)
@@ -36,12 +53,29 @@ def disk_full(error: BaseException, *folders: str | os.PathLike[str]) -> DiskFul
 
 
 def shortened(name: str) -> str:
-    """A name for a message, cut in the middle where it is very long."""
+    """Return a name for a message. If it is very long, the middle is left out."""
     return name if len(name) <= 200 else f"{name[:40]}…{name[-39:]}"
 
 
 def unusable(what: str, option: str, error: Exception, place: str) -> InputError:
-    """Why a folder (`what`, in words) cannot be made or held in a place, and the option that names another."""
+    """Return the error for a folder that cannot be created or locked.
+
+    Parameters
+    ----------
+    what : str
+        Description of the folder.
+    option : str
+        The option with which the user can choose another folder.
+    error : Exception
+        The original error.
+    place : str
+        The parent folder.
+
+    Returns
+    -------
+    InputError
+        The error with its reason.
+    """
     number = error.errno if isinstance(error, OSError) else None
     if number == errno.ENAMETOOLONG:
         return InputError(f"{what} has a name or path that is too long; choose a shorter {option}")
@@ -53,7 +87,7 @@ def unusable(what: str, option: str, error: Exception, place: str) -> InputError
 
 
 def sync(path: Path) -> None:
-    """Have a file, or a folder's own list of names, written to its disk. Raises OSError."""
+    """Write a file, or the list of names in a folder, to disk. An OSError is raised if this fails."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -62,13 +96,30 @@ def sync(path: Path) -> None:
 
 
 def sync_tree(folder: Path) -> None:
-    """Have everything in a folder written to its disk."""
+    """Write all files in a folder to disk."""
     for path in (*folder.rglob("*"), folder):
         sync(path)
 
 
 def write_durably(path: Path, text: str, prefix: str | None = None, new: bool = False) -> None:
-    """Write a file durably at once, with a prefix until it is whole; a `new` one replaces none. Raises OSError."""
+    """Write a text file in one durable step.
+
+    Parameters
+    ----------
+    path : Path
+        The path of the file.
+    text : str
+        The content.
+    prefix : str or None, default=None
+        The prefix of the temporary file that is used until the content is complete.
+    new : bool, default=False
+        If True, an existing file is not replaced.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
     handle, name = tempfile.mkstemp(prefix=prefix or f".{path.name}-", dir=path.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -88,7 +139,10 @@ def write_durably(path: Path, text: str, prefix: str | None = None, new: bool = 
 
 @contextmanager
 def telling_full_disk(*folders: str | os.PathLike[str]) -> Iterator[None]:
-    """Raise DiskFull instead of the system's error for that, which is dropped (see `equistrata.flows.run.guard`)."""
+    """Raise a DiskFull error if the block fails because the disk is full.
+
+    The original error is dropped, because its text could quote a row (see `equistrata.flows.run.guard`).
+    """
     try:
         yield
     except OSError as error:
@@ -101,7 +155,10 @@ def telling_full_disk(*folders: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def free_bytes(folder: str) -> int:
-    """Free bytes on the disk of a folder, or of the nearest one above it that exists."""
+    """Return the number of free bytes on the disk of a folder.
+
+    If it does not exist, the nearest existing parent is used.
+    """
     for place in (Path(folder), *Path(folder).absolute().parents):
         try:
             status = os.statvfs(place)

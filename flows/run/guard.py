@@ -1,4 +1,7 @@
-"""Errors of steps on private rows: our own sentences pass, any other exception's text is withheld."""
+"""Error messages of the steps that read private rows.
+
+The errors of equistrata are passed on. For all other exceptions, the text of the message is withheld.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,17 @@ Returned = TypeVar("Returned")
 
 
 class StepFailed(EquistrataError, RuntimeError):
-    """A step failed for a reason that is not the user's. Says where in the code, never with which value."""
+    """Error that is raised if a step fails for a reason that is not caused by the user.
+
+    The message gives the place in the code. It does not contain any value.
+    """
 
 
 def scrubbed(step: Callable[P, Returned]) -> Callable[P, Returned]:
-    """Replace any exception that is not ours, since it may quote a row, by its type and place: Prefect stores texts."""
+    """Replace the exceptions of other packages in a step by their type and place.
+
+    This is necessary because a message may quote a row, and all messages are stored by Prefect.
+    """
 
     @wraps(step)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> Returned:
@@ -31,7 +40,7 @@ def scrubbed(step: Callable[P, Returned]) -> Callable[P, Returned]:
             return step(*args, **kwargs)
         except (InputError, BudgetExceeded, StepFailed) as error:
             replacement: Exception = type(error)(*error.args) if not isinstance(error, BudgetExceeded) else error
-        except ForeignFailed as error:  # it never quotes what the other project said
+        except ForeignFailed as error:  # its message never quotes the output of the other project
             replacement = StepFailed(str(error))
         except Exception as error:
             frame = traceback.extract_tb(error.__traceback__)[-1]

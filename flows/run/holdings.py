@@ -1,8 +1,9 @@
-"""Folders that this user's runs hold, and a record of them, so that the next run removes those of dead runs.
+"""Folders that are held by the runs of this user, with a record of each folder.
 
-A working folder may be in any `--scratch`, and an output takes shape beside its place: the next run may have neither
-among its settings. So each such folder is recorded in the state folder before it is made, in a file of its own that the
-run keeps locked while it lives, and removes at its end.
+A working folder can be in any `--scratch` folder, and an output is prepared next to its final path. The settings of the
+next run may contain neither of these paths. Therefore each folder is recorded in the state folder before it is created.
+The record is a separate file, which the run locks and removes at its end. The next run uses the records to remove the
+folders of runs that have died.
 """
 
 from __future__ import annotations
@@ -21,21 +22,39 @@ from equistrata.flows.run.claims import LOCK, beating, remove, remove_if_dead, t
 from equistrata.flows.run.journal import state_folder
 
 RECORD_PREFIX = ".folder-"
-FORGOTTEN = 30 * 24 * 3600.0  # seconds after which the record of a folder that is out of reach is dropped
+FORGOTTEN = 30 * 24 * 3600.0  # seconds after which the record of a folder that is not reachable is removed
 
 
 @contextmanager
 def held_folder(folder: Path, exist_ok: bool = False) -> Iterator[Path]:
-    """Make a folder (an absolute path; a dead run's, if `exist_ok`), hold it by lease in the block, then remove it.
+    """Create a folder, hold it by a lease while the block runs, and remove it afterwards.
 
-    Raises Held; FileNotFoundError or FileExistsError if another run removed it at this moment, or something else is in
-    its place; OSError if it or its lock cannot be made.
+    Parameters
+    ----------
+    folder : Path
+        The absolute path.
+    exist_ok : bool, default=False
+        If True, the folder of a run that has died is used again.
+
+    Yields
+    ------
+    Path
+        The folder.
+
+    Raises
+    ------
+    Held
+        If another process holds the folder.
+    FileNotFoundError, FileExistsError
+        If another run has removed the folder at the same time, or if the path is used by other software.
+    OSError
+        If the folder or its lock cannot be created.
     """
     with ExitStack() as stack:
         stack.enter_context(_recorded(folder))
         folder.mkdir(mode=0o700, exist_ok=exist_ok)
         found = os.listdir(folder)
-        if found and LOCK not in found:  # not ours, unless the list was read while it changed
+        if found and LOCK not in found:  # the folder belongs to other software, or it has changed just now
             raise FileExistsError(errno.EEXIST, "in the way", str(folder))
         try:
             handle = take(folder, leased=True)
@@ -53,7 +72,10 @@ def held_folder(folder: Path, exist_ok: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def _recorded(folder: Path) -> Iterator[None]:
-    """Record a folder while the block runs, and beyond it if the process is killed or the folder stays."""
+    """Record a folder while the block runs.
+
+    The record remains if the process is killed or if the folder is not removed.
+    """
     entry = _written(folder)
     try:
         yield
@@ -67,7 +89,7 @@ def _recorded(folder: Path) -> Iterator[None]:
 
 
 def remove_dead_holdings() -> None:
-    """Remove the recorded folders of dead runs, as far as they are in reach."""
+    """Remove the recorded folders of runs that have died, as far as they are reachable."""
     with suppress(OSError):
         for entry in list(state_folder().glob(f"{RECORD_PREFIX}*")):
             with suppress(OSError):
@@ -83,7 +105,7 @@ def _written(folder: Path) -> tuple[str, int] | None:
             handle, name = tempfile.mkstemp(prefix=RECORD_PREFIX, dir=state)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX)
-                if os.fstat(handle).st_nlink:  # else another run removed it before it was locked
+                if os.fstat(handle).st_nlink:  # otherwise another run removed the file before it was locked
                     os.write(handle, text.encode())
                     return name, handle
             except BaseException:
@@ -98,7 +120,7 @@ def _written(folder: Path) -> tuple[str, int] | None:
 def _remove_if_dead(entry: Path) -> None:
     handle = os.open(entry, os.O_RDONLY | os.O_NOFOLLOW)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # OSError: its run is alive
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises an OSError if the run has not ended
         if _is_done(os.read(handle, 1 << 16), os.fstat(handle).st_mtime):
             entry.unlink()
     finally:
@@ -106,15 +128,15 @@ def _remove_if_dead(entry: Path) -> None:
 
 
 def _is_done(text: bytes, written: float) -> bool:
-    """Remove the folder of a record if possible; whether the record is of no more use."""
+    """Remove the folder of a record if possible. Return True if the record is no longer needed."""
     try:
         told = json.loads(text)
         folder, parent = Path(told["folder"]), told["parent"]
     except (ValueError, KeyError, TypeError):
-        return True  # its run died before it made the folder
+        return True  # the run died before it created the folder
     if not remove_if_dead(folder):
         return False
-    # A container may have another disk under this name: then the folder is not gone, but out of reach.
+    # In a container, this path may be on another disk. In this case the folder is not reachable but may still exist.
     with suppress(OSError):
         if folder.parent.stat().st_ino == parent:
             return True

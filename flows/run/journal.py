@@ -1,8 +1,9 @@
-"""Journals: what a charged release keeps on disk while it runs, so that a crash loses nothing that was paid for.
+"""Journals of charged releases, which preserve everything that was paid for if a run crashes.
 
-A folder per release, named by its id, mode 0700, in `$EQUISTRATA_STATE` (or the user's state folder): the settings,
-what else the charge is bound to, which noise was begun in which run, and noisy measurements and means. It has no row,
-and nothing computed from rows without noise. It is removed when the release is whole, or given up.
+Each release has a folder with mode 0700, which is named by the release id. It is stored in `$EQUISTRATA_STATE` or in
+the state folder of the user. It contains the settings, the binding of the charge, the runs in which noise was drawn,
+and the noisy measurements and means. It does not contain any row, or any result that was computed from rows without
+noise. The folder is removed when the release is complete or given up.
 """
 
 from __future__ import annotations
@@ -30,18 +31,19 @@ from equistrata.flows.run.disk import disk_full, write_durably
 
 STATE_VARIABLE = "EQUISTRATA_STATE"
 JOURNAL_FORMAT = "equistrata journal 2"
-UNBOUND = "equistrata journal 1"  # of versions without a binding
+UNBOUND = "equistrata journal 1"  # the format of versions that did not store a binding
 RECORD = "release.json"
-UNMADE = "."  # prefix of a folder until it is whole
-MADE = re.compile(r"\.[A-Za-z0-9][A-Za-z0-9._{}-]*-[a-z0-9_]{8}")  # that name, as `mkdtemp` makes it
+UNMADE = "."  # the prefix of a folder that is not yet complete
+MADE = re.compile(r"\.[A-Za-z0-9][A-Za-z0-9._{}-]*-[a-z0-9_]{8}")  # the name of this folder from `mkdtemp`
 PAID = "paid"
-UNMADE_FILES = re.compile(r"release\.json|\.release\.json-.{8}")  # what is in it until then
-LEFT = re.compile(r"paid|runs|snapshot|\.lock|\.(release\.json|runs|snapshot)-.{8}")  # in one without its record
+UNMADE_FILES = re.compile(r"release\.json|\.release\.json-.{8}")  # the files in a folder that is not complete
+# The files in a folder without a record.
+LEFT = re.compile(r"paid|runs|snapshot|\.lock|\.(release\.json|runs|snapshot)-.{8}")
 MAKING_SECONDS = 600
 
 
 def state_folder() -> Path:
-    """The folder of journals: $EQUISTRATA_STATE, or equistrata in the user's state folder."""
+    """Return the folder of all journals, which is $EQUISTRATA_STATE or `equistrata` in the state folder of the user."""
     named = os.environ.get(STATE_VARIABLE)
     if named:
         return Path(named).absolute()
@@ -50,7 +52,21 @@ def state_folder() -> Path:
 
 @dataclass(frozen=True)
 class Journal:
-    """One release's folder; `folder` is where it was begun, for relative paths, and `key` is secret, of this one."""
+    """The journal of one release.
+
+    Attributes
+    ----------
+    root : Path
+        The folder of the journal.
+    config : ReleaseConfig
+        The settings of the release.
+    folder : Path
+        The working folder in which the release was started. Relative paths refer to it.
+    ledger : str
+        The identity of the ledger.
+    key : bytes
+        A secret key of this journal.
+    """
 
     root: Path
     config: ReleaseConfig
@@ -60,7 +76,25 @@ class Journal:
 
     @classmethod
     def begun(cls, config: ReleaseConfig, ledger: str) -> Journal | None:
-        """The journal of config.release_id, if any. Raises InputError if its settings or ledger differ."""
+        """Return the journal of a release that was started before.
+
+        Parameters
+        ----------
+        config : ReleaseConfig
+            The settings of the release.
+        ledger : str
+            The identity of the ledger.
+
+        Returns
+        -------
+        Journal or None
+            The journal. If None, there is no journal with this release id.
+
+        Raises
+        ------
+        InputError
+            If the journal has other settings or another ledger.
+        """
         release = str(config.release_id)
         found = cls.of(release)
         if found is not None:
@@ -75,7 +109,25 @@ class Journal:
 
     @classmethod
     def open(cls, config: ReleaseConfig, ledger: str) -> Journal:
-        """The journal of config.release_id, made if there is none. Raises InputError, as `begun`, or if none can be."""
+        """Return the journal of a release. If it does not exist, it is created.
+
+        Parameters
+        ----------
+        config : ReleaseConfig
+            The settings of the release.
+        ledger : str
+            The identity of the ledger.
+
+        Returns
+        -------
+        Journal
+            The journal.
+
+        Raises
+        ------
+        InputError
+            If the journal has other settings or another ledger, or if it cannot be created.
+        """
         found = cls.begun(config, ledger)
         if found is not None:
             return found
@@ -90,13 +142,13 @@ class Journal:
         root = state_folder() / release
         try:
             root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            made = Path(tempfile.mkdtemp(prefix=f"{UNMADE}{release}-", dir=root.parent))  # mkdtemp makes it 0700
+            made = Path(tempfile.mkdtemp(prefix=f"{UNMADE}{release}-", dir=root.parent))  # created with mode 0700
             try:
                 write_durably(made / RECORD, json.dumps(record, indent=2))
                 made.rename(root)
             except OSError:
                 rmtree(made, ignore_errors=True)
-                if not root.exists():  # else another process was first
+                if not root.exists():  # otherwise another process has created it
                     raise
         except OSError as error:
             raise disk_full(error, state_folder()) or InputError(
@@ -109,25 +161,33 @@ class Journal:
 
     @classmethod
     def of(cls, release: str) -> Journal | None:
-        """The journal of the release with this id."""
+        """Return the journal with this release id, or None if there is none."""
         return next((journal for journal in cls.all() if release == journal.root.name), None)
 
     @classmethod
     def find(cls, release: str) -> Journal | None:
-        """The journal of a release, by its id, or else by its output folder, as users name it."""
+        """Return the journal with this release id or, if there is none, with this output folder."""
         wanted = Path(release).absolute()
         return cls.of(release) or next((journal for journal in cls.all() if wanted == journal.output), None)
 
     @classmethod
     def unreadable(cls, release: str) -> Path | None:
-        """The folder of the release with this id, if this version cannot read it: damaged, or of another version."""
+        """Return the folder of a journal that this version cannot read.
+
+        If the journal is readable or does not exist, return None.
+
+        A journal is not readable if it is damaged or was written by another version.
+        """
         root = state_folder() / release
         kept = Path(release).name == release and (root / RECORD).exists()
         return root if kept and cls._read(root) is None else None
 
     @classmethod
     def all(cls) -> list[Journal]:
-        """Every release under way or to be resumed, by id. What killed runs left half-made or half-removed goes."""
+        """Return the journals of all releases that are running or can be resumed, sorted by release id.
+
+        Folders that killed runs have created or removed only partly are removed.
+        """
         journals = []
         for root in sorted(path for path in state_folder().glob("*") if path.is_dir()):
             journal = None if root.name.startswith(UNMADE) else cls._read(root)
@@ -150,40 +210,52 @@ class Journal:
 
     @property
     def mark(self) -> str:
-        """Its mark in the ledger: only the journal has what a charged release has drawn."""
+        """The mark of the journal in the ledger.
+
+        Only this journal contains the noise that the charged release has drawn.
+        """
         return hmac.digest(self.key, b"mark", "sha256").hex()
 
     @property
     def binding(self) -> Mapping[str, Any] | None:
-        """What the charge is bound to; None before it, and in a journal of an early version."""
+        """The values to which the charge is bound. If there is no charge, or in an early version, this is None."""
         bound: Mapping[str, Any] | None = _record(self.root).get("binding")
         return bound
 
     def bind(self, binding: Mapping[str, Any]) -> None:
-        """Write down, durably, what the charge to come is bound to. Only for the holder, before the charge."""
+        """Store durably the values to which the charge will be bound.
+
+        The caller must hold the journal and call this before the charge.
+        """
         record = _record(self.root) | {"format": JOURNAL_FORMAT, "binding": binding}
         write_durably(self.root / RECORD, json.dumps(record, indent=2))
 
     @property
     def output(self) -> Path:
-        """The folder of the release to come."""
+        """The output folder of the release."""
         return self.folder / self.config.output
 
     @property
     def paid(self) -> Path:
-        """The folder of what was paid for."""
+        """The folder of the results that were paid for. It is created if it does not exist."""
         folder = self.root / PAID
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder
 
     @property
     def untouched(self) -> bool:
-        """Whether no run has ever held it."""
+        """True if the journal was never held by a run."""
         return not (self.root / "runs").exists()
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the release while the block runs. Raises InputError if another process does."""
+        """Hold the release while the block runs.
+
+        Raises
+        ------
+        InputError
+            If another process holds the release.
+        """
         lock = claim(self.root)
         if lock is None:
             raise InputError(f"release {self.root.name!r} is running already; wait for it to end")
@@ -193,16 +265,31 @@ class Journal:
             os.close(lock)
 
     def next_run(self) -> int:
-        """Count one more run, durably; its number, from 1. Only for the holder."""
+        """Increase the number of runs durably and return it.
+
+        The first run has the number 1. The caller must hold the journal.
+        """
         runs = self.root / "runs"
         number = int(runs.read_text("ascii")) + 1 if runs.exists() else 1
         write_durably(runs, str(number))
         return number
 
     def same_rows(self, digest: bytes, first: bool) -> bool:
-        """Whether the rows are those of the run that was charged; kept, keyed by the journal's secret, if `first`.
+        """Check whether the rows are the same as in the run that was charged.
 
-        They are not where what was kept is gone: noise may have been drawn from others.
+        If the stored digest is missing, the result is False, because the noise may have been drawn from other rows.
+
+        Parameters
+        ----------
+        digest : bytes
+            The digest of the rows.
+        first : bool
+            If True, store the digest first. It is stored as a keyed hash with the secret of the journal.
+
+        Returns
+        -------
+        bool
+            True if the rows are the same.
         """
         mark, told = self.root / "snapshot", hmac.digest(self.key, digest, "sha256").hex()
         if first:
@@ -210,7 +297,7 @@ class Journal:
         return mark.exists() and hmac.compare_digest(mark.read_text("ascii"), told)
 
     def moved_to(self, output: str) -> Journal:
-        """The same release, with another output from now on, durably. Only for the holder."""
+        """Change the output of the release durably and return the new journal. The caller must hold the journal."""
         place = os.path.abspath(output)
         if place == os.path.abspath(self.output):
             return self
@@ -220,13 +307,13 @@ class Journal:
         return replace(self, config=ReleaseConfig.build(**record["config"]))
 
     def remove(self) -> None:
-        """Remove the folder; its record first, so that half a removal is no release."""
+        """Remove the journal. The record is removed first, so that an incomplete removal does not leave a release."""
         (self.root / RECORD).unlink(missing_ok=True)
         rmtree(self.root, ignore_errors=True)
 
 
 def unreadable_sentence(release: str) -> str:
-    """The message on a release whose folder this version cannot read."""
+    """Return the error message for a release with a journal that this version cannot read."""
     return (
         f"what is kept of release {release!r} in {str(state_folder())!r} cannot be read: another version of equistrata "
         f"wrote it, or it is damaged; resume it with that version, or give it up (equistrata resume "
@@ -235,7 +322,7 @@ def unreadable_sentence(release: str) -> str:
 
 
 def _is_half(root: Path) -> bool:
-    """Whether a folder is a journal that was cut off while it was made or removed."""
+    """Return True if the folder is a journal that was not completely created or removed."""
     try:
         status = root.lstat()
         if not stat.S_ISDIR(status.st_mode) or stat.S_IMODE(status.st_mode) != 0o700 or HELD_NAMES.fullmatch(root.name):

@@ -1,8 +1,9 @@
-"""Output folders: the place is taken before any work is paid for, and filled in one step once the work is done.
+"""Output folders, which are reserved before any work is paid for and filled in one step at the end.
 
-The place is taken by holding a hidden folder beside it (`equistrata.flows.run.holdings`), in which the output takes
-shape: it is the same folder for every spelling of the output's path. Everything that could keep the output from landing
-is tried out at once. In the end one rename, which replaces nothing, makes the output appear.
+An output is reserved by holding a hidden folder next to it (see `equistrata.flows.run.holdings`). The output is
+prepared in this folder, which is the same for every spelling of the output's path. All operations that are needed at
+the end are tried when the output is reserved. At the end, a single rename creates the output without replacing an
+existing folder.
 """
 
 from __future__ import annotations
@@ -25,12 +26,23 @@ from equistrata.flows.run.disk import shortened, sync, sync_tree, unusable
 from equistrata.flows.run.holdings import held_folder, remove_dead_holdings
 from equistrata.flows.run.workspace import Workspace
 
-INSIDE = 700  # bytes that paths inside an output may have on top of its own
+INSIDE = 700  # the number of bytes by which paths inside an output may be longer than its own path
 PROBE = b"\0" * 65536
 
 
 def check_output(output: Path) -> None:
-    """Raise InputError if the folder is there already, or cannot be made. Nothing is written."""
+    """Check that an output folder does not exist and can be created. Nothing is written.
+
+    Parameters
+    ----------
+    output : Path
+        The path of the output folder.
+
+    Raises
+    ------
+    InputError
+        If the folder exists or cannot be created.
+    """
     try:
         if output.name in ("", ".."):
             output = Path(os.path.realpath(output))
@@ -53,11 +65,28 @@ def check_output(output: Path) -> None:
 
 @contextmanager
 def claimed_output(output: Path, parent_mode: int = 0o777) -> Iterator[Path]:
-    """Hold the place of an output folder while the block runs; gives the hidden folder beside it.
+    """Reserve an output folder while the block runs.
 
-    Missing parents are made (the innermost of this mode, less the umask), and removed again if nothing lands in them.
-    Raises InputError if another run holds it, or if an output could not be written there; then nothing is left. Whether
-    the output exists is not checked: see `check_output`.
+    The function does not check whether the output exists (see `check_output`). Missing parent folders are created. They
+    are removed again if they remain empty.
+
+    Parameters
+    ----------
+    output : Path
+        The path of the output folder.
+    parent_mode : int, default=0o777
+        The mode of the innermost parent folder that is created. It is reduced by the umask.
+
+    Yields
+    ------
+    Path
+        The hidden folder next to the output.
+
+    Raises
+    ------
+    InputError
+        If another run has reserved the output, or if the output could not be written. In this case nothing is left on
+        disk.
     """
     remove_dead_holdings()
     with ExitStack() as stack:
@@ -74,16 +103,35 @@ def claimed_output(output: Path, parent_mode: int = 0o777) -> Iterator[Path]:
 
 
 def land(work: Workspace, output: Path, mode: int | None = None, parent_mode: int = 0o777) -> Path:
-    """Copy what was staged to its place (`Workspace.landing`, or one that it takes now), all at once, or not at all.
+    """Copy the prepared files to the output folder in one step.
 
-    `mode` is the folder's, else the staged one's; `parent_mode` that of `claimed_output`. Raises InputError if the
-    folder is there already, or cannot be written.
+    Parameters
+    ----------
+    work : Workspace
+        The working folder of the run. If it has no reserved output, the output is reserved now.
+    output : Path
+        The path of the output folder.
+    mode : int or None, default=None
+        The mode of the output folder. If None, it is the mode of the prepared folder.
+    parent_mode : int, default=0o777
+        The mode of missing parent folders (see `claimed_output`).
+
+    Returns
+    -------
+    Path
+        The path of the output folder.
+
+    Raises
+    ------
+    InputError
+        If the folder exists or cannot be written. In this case no output folder is created.
     """
     with ExitStack() as stack:
         folder = work.landing or stack.enter_context(claimed_output(output, parent_mode))
         check_output(output)
         try:
-            made = Path(tempfile.mkdtemp(prefix="output-", dir=folder))  # of this run, even if its claim was lost
+            # This folder is not shared with other runs, even if the lock was lost.
+            made = Path(tempfile.mkdtemp(prefix="output-", dir=folder))
             _copy(work.staging, made)
             if mode is not None:
                 made.chmod(mode)
@@ -93,15 +141,18 @@ def land(work: Workspace, output: Path, mode: int | None = None, parent_mode: in
             raise InputError(f"output folder {str(output)!r} was made meanwhile; choose another --output") from None
         except OSError as error:
             raise _refusal(output, error) from None
-        with suppress(OSError):  # some file systems cannot sync a folder
+        with suppress(OSError):  # a folder cannot be synced on some file systems
             sync(folder.parent)
     return output
 
 
 def rename_to_new(source: Path, target: Path) -> None:
-    """Rename a folder or file to a new name. Raises FileExistsError if anything has it, even an empty folder."""
+    """Rename a folder or a file to a new name.
+
+    If the name exists, even as an empty folder, a FileExistsError is raised.
+    """
     number = _rename_exclusively(source, target)
-    if number in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):  # by this system, or on this file system
+    if number in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):  # not supported by the system or the file system
         if source.is_dir():
             target.mkdir(mode=0o700)
         else:
@@ -116,7 +167,7 @@ def rename_to_new(source: Path, target: Path) -> None:
 
 
 def _rename_exclusively(source: Path, target: Path) -> int:
-    """renameat2(2) with RENAME_NOREPLACE; the number of its error, 0 for none."""
+    """Call renameat2(2) with RENAME_NOREPLACE. Return its error number, which is 0 if there is no error."""
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if call is None:
         return errno.ENOSYS
@@ -126,7 +177,7 @@ def _rename_exclusively(source: Path, target: Path) -> int:
 
 
 def _take_place(output: Path, parent_mode: int, stack: ExitStack) -> Path:
-    """Hold the folder beside the output while the stack lives, and try out there what landing will need."""
+    """Hold the folder next to the output until the stack is closed, and try the operations that will be needed."""
     if output.name in ("", ".."):
         raise OSError(errno.EINVAL, "no name of its own")
     with ExitStack() as attempt:
@@ -137,14 +188,17 @@ def _take_place(output: Path, parent_mode: int, stack: ExitStack) -> Path:
         parent.mkdir(mode=parent_mode, parents=True, exist_ok=True)
         beside = parent.resolve(strict=True) / _hidden_name(output.name)
         folder = attempt.enter_context(held_folder(beside, exist_ok=True))
-        empty(folder)  # a dead run's
+        empty(folder)  # it may contain files of a run that has died
         _try_out(folder, output)
         stack.enter_context(attempt.pop_all())
     return folder
 
 
 def _check_free(missing: list[Path]) -> None:
-    """Raise Held if another run holds the place of a missing parent: its output could not land any more."""
+    """Raise Held if another run has reserved the path of a missing parent.
+
+    The output of the other run could not be created if its parent existed.
+    """
     for folder in missing:
         beside = folder.with_name(_hidden_name(folder.name))
         if (beside / LOCK).exists() and not remove_if_dead(beside):
@@ -152,7 +206,7 @@ def _check_free(missing: list[Path]) -> None:
 
 
 def _try_out(folder: Path, output: Path) -> None:
-    """Raise OSError if an output of that name could not be written in its folder."""
+    """Raise an OSError if an output with this name could not be written to its folder."""
     with suppress(FileNotFoundError):
         os.lstat(folder.parent / output.name)
     if len(os.fsencode(folder.parent / output.name)) + INSIDE > os.pathconf(folder, "PC_PATH_MAX"):
@@ -169,7 +223,7 @@ def _try_out(folder: Path, output: Path) -> None:
 
 
 def _hidden_name(name: str) -> str:
-    """The name of the folder beside an output; the same for all spellings that a file system may not tell apart."""
+    """Return the name of the hidden folder. It is the same for all spellings that are equal on some file systems."""
     hidden = f".{name}.part"
     if len(os.fsencode(hidden)) <= 200:
         return hidden
@@ -178,14 +232,14 @@ def _hidden_name(name: str) -> str:
 
 
 def _remove_empty(folders: list[Path]) -> None:
-    """Remove folders, the innermost first, up to one in which there is something."""
+    """Remove empty folders, starting at the innermost one, until a folder is not empty."""
     with suppress(OSError):
         for folder in folders:
             folder.rmdir()
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy contents and the folders' modes, and no other attribute of private files."""
+    """Copy the files and the modes of folders. No other attributes of the private files are copied."""
     for path in sorted(source.iterdir()):
         if path.is_dir():
             (target / path.name).mkdir(mode=0o700)

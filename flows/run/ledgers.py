@@ -1,4 +1,4 @@
-"""Ledgers as runs open them: the newest head that was seen of each is kept in the state folder."""
+"""Ledgers as they are opened by runs, with the newest head of each ledger in the state folder."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from equistrata.privacy.ledger.ledger import Ledger
 
 
 def open_ledger(place: Place) -> Ledger:
-    """The ledger of a place. Raises LedgerError for an unusable URL."""
+    """Open a ledger. An unusable URL raises a LedgerError."""
     heads: Path | None = None
-    with suppress(InputError):  # there is no home: nothing is kept
+    with suppress(InputError):  # there is no home folder, so heads are not stored
         heads = state_folder()
     return Ledger(place.url, heads=heads)

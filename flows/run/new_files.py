@@ -1,4 +1,7 @@
-"""Single files that commands make: refused before anything is worked out, and whole or not there."""
+"""Single files that are created by commands.
+
+The path is checked before the work starts, and the file is created in one step.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,13 @@ from equistrata.flows.run.landing import rename_to_new
 
 
 def check_new_file(path: Path) -> None:
-    """Raise InputError unless a file can be made there, in a folder that exists and may be written to."""
+    """Check that a new file can be created in an existing folder.
+
+    Raises
+    ------
+    InputError
+        If the file exists, or if its folder does not exist or is not writable.
+    """
     folder = path.absolute().parent
     if os.path.lexists(path) or not folder.is_dir():
         raise InputError(f"{str(path)!r} exists already or has no folder; name a new file in one that exists")
@@ -23,9 +32,22 @@ def check_new_file(path: Path) -> None:
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """A hidden file beside a new one, which becomes it when the block ends well; else nothing is left.
+    """Create a file in one step.
 
-    Raises InputError if it cannot be written, or if the file is there meanwhile.
+    Parameters
+    ----------
+    path : Path
+        The path of the new file.
+
+    Yields
+    ------
+    Path
+        A hidden file next to the new file. It is renamed if the block succeeds, and removed if it fails.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written, or if it was created by another process in the meantime.
     """
     check_new_file(path)
     beside = path.with_name(f".{path.name}.{os.getpid()}")

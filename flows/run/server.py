@@ -1,9 +1,9 @@
-"""Prefect's temporary server, started while a command still imports and plans.
+"""A temporary Prefect server that starts while a command imports its modules.
 
-Prefect starts one too where no server is configured, but only once a flow begins, and imports all of the server into
-the command's own process to do it. This one is the same application with the same settings, on loopback alone. Until
-`serve` it only imports: no database is opened. It ends with the block, and with this process: when the pipe to it
-closes.
+If a server is not configured, Prefect starts its own server when a flow begins. This would import the whole server into
+the process of the command. The temporary server is the same application with the same settings. It listens on the
+loopback interface only. Before `serve` is called, it imports modules but does not open a database. The server is
+stopped at the end of the block. If this process ends first, the server stops because its pipe is closed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 
 from equistrata.flows.config.places import prefect_home, set_prefect
 
-# Garbage is collected only once all is imported: nothing of it is garbage, and looking took 0.5 to 0.9 of 2.7 to 3.1 s.
+# Imported modules are not garbage. Collecting garbage during the imports took 0.5 to 0.9 of 2.7 to 3.1 seconds.
 _SERVER = """
 import gc, os, signal, sys, threading, time
 gc.disable()
@@ -49,12 +49,12 @@ uvicorn.run(
 _OF_THE_SERVER = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
 _MENTIONED = re.compile(r"prefect_|\[tool\.prefect|\[api\]|\[server", re.I)
 _TRIES, _PAUSE, _PATIENCE = 3, 0.05, 90.0  # seconds
-_LAST_WORDS = 30.0  # seconds: on a machine with other work, writing down the last events took more than five
+_LAST_WORDS = 30.0  # seconds, because on a busy machine the last events took more than five seconds to write
 
 
 @dataclass
 class TemporaryServer:
-    """A server that was started, and perhaps answers already."""
+    """A server that may not be ready yet."""
 
     port: int = 0
     process: subprocess.Popen[bytes] | None = None
@@ -62,13 +62,13 @@ class TemporaryServer:
     wanted: bool = False
 
     def start(self) -> None:
-        """Start it on a free port, again if it ended."""
+        """Start the server on a free port. If it is running or has ended, it is started again."""
         self.stop()
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        # -P: nothing is imported from the working folder. A group of its own: Ctrl-C on a terminal is sent to the whole
-        # group of the command, which still has to tell the server how its flow ended.
+        # The option -P prevents imports from the working folder. The server has its own process group because Ctrl-C is
+        # sent to the whole group of the command, and the command must still report to the server how its flow ended.
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-c", _SERVER, str(self.port)],
             env=os.environ | _OF_THE_SERVER,
@@ -81,21 +81,24 @@ class TemporaryServer:
             self.serve()
 
     def serve(self) -> None:
-        """Let it open its database, and answer as soon as it has imported all."""
+        """Let the server open its database. It will answer when all modules are imported."""
         self.wanted = True
         assert self.process is not None
         assert self.process.stdin is not None
-        with suppress(OSError):  # it ended: `ready` starts it again
+        with suppress(OSError):  # if the server has ended, `ready` starts it again
             self.process.stdin.write(b"\n")
             self.process.stdin.flush()
 
     def ready(self) -> str | None:
-        """The address of its API, as soon as it answers; None if it does not, so that Prefect may start its own."""
+        """Wait until the server answers and return the address of its API. If it does not answer, return None.
+
+        In this case, Prefect can start its own server.
+        """
         if not self.wanted:
             self.serve()
         tries, end = _TRIES, time.monotonic() + _PATIENCE
         while self.url is None and self.process is not None and time.monotonic() < end:
-            if self.process.poll() is not None:  # another took the port meanwhile, or it cannot run here
+            if self.process.poll() is not None:  # the port is in use by now, or the server cannot run here
                 tries -= 1
                 if not tries:
                     return None
@@ -109,16 +112,16 @@ class TemporaryServer:
         return self.url
 
     def stop(self) -> None:
-        """End it, by force if it takes too long."""
+        """Stop the server. If it takes too long, it is killed."""
         if self.process is None:
             return
         assert self.process.stdin is not None
         with suppress(OSError):
             self.process.stdin.close()
-        self.process.terminate()  # it writes down what it was sent, and ends
+        self.process.terminate()  # the server stores all events that it has received before it ends
         try:
             self.process.wait(_LAST_WORDS)
-        except BaseException as error:  # a second Ctrl-C, too
+        except BaseException as error:  # for example a second Ctrl-C
             self.process.kill()
             self.process.wait()
             if not isinstance(error, subprocess.TimeoutExpired):
@@ -127,10 +130,11 @@ class TemporaryServer:
 
 @contextmanager
 def server_ahead(verbose: bool = False) -> Iterator[TemporaryServer | None]:
-    """A server that imports what it needs, for the block, in which `foreground` may take it.
+    """Start a server that imports its modules while the block runs. The server can be passed to `foreground`.
 
-    A command that is refused in the block leaves no trace of it. None where Prefect may be configured otherwise, and
-    where it has no home yet, which it makes when it is imported.
+    If the command is refused in the block, the server does not leave any files. The server is None if Prefect may have
+    its own configuration. It is also None if the home folder of Prefect does not exist, because Prefect creates this
+    folder when it is imported.
     """
     set_prefect(verbose)
     if not prefect_home().is_dir():
@@ -142,9 +146,9 @@ def server_ahead(verbose: bool = False) -> Iterator[TemporaryServer | None]:
 
 @contextmanager
 def temporary_server() -> Iterator[TemporaryServer | None]:
-    """A server that is being started, for the block; None where Prefect may be configured otherwise.
+    """Start a server for the block. It is None if Prefect may have its own configuration.
 
-    `set_prefect` must have been called: the server reads its settings from the environment.
+    The function `set_prefect` must be called first, because the server reads its settings from the environment.
     """
     if _configured():
         yield None
@@ -158,7 +162,7 @@ def temporary_server() -> Iterator[TemporaryServer | None]:
 
 
 def _configured() -> bool:
-    """Whether a variable or a file that Prefect reads may say which server is meant, or how one is run."""
+    """Return True if an environment variable or a file of Prefect may define a server."""
     variables = ("PREFECT_API_URL", "PREFECT_PROFILE", "PREFECT_PROFILES_PATH", "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE")
     if any(os.environ.get(name) for name in (*variables, "PREFECT_SERVER_EPHEMERAL_ENABLED")):
         return True

@@ -1,4 +1,7 @@
-"""What a command does on SIGTERM and Ctrl-C: it ends as by an error, so that nothing half-written stays."""
+"""Signal handlers for SIGTERM and Ctrl-C.
+
+The command is stopped in the same way as after an error, so that it does not leave incomplete files.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,15 @@ from types import FrameType
 
 @contextmanager
 def ending_on_sigterm() -> Iterator[None]:
-    """On SIGTERM the block ends as by Ctrl-C, and Prefect's own server. Prefect ends a flow, then passes it on."""
+    """Stop the block on SIGTERM in the same way as on Ctrl-C. This also stops the server of Prefect.
+
+    If a flow is running, Prefect stops the flow before it passes the signal on.
+    """
 
     def end(number: int, _: FrameType | None) -> None:
         raise SystemExit(128 + number)
 
-    if threading.current_thread() is not threading.main_thread():  # where no handler can be set
+    if threading.current_thread() is not threading.main_thread():  # a handler can only be set in the main thread
         yield
         return
     before = signal.signal(signal.SIGTERM, end)
@@ -29,9 +35,10 @@ def ending_on_sigterm() -> Iterator[None]:
 
 @contextmanager
 def finished_first() -> Iterator[None]:
-    """Let the block come to its end before SIGTERM or Ctrl-C ends the command; the second one does so at once.
+    """Complete the block before the command is stopped by SIGTERM or Ctrl-C.
 
-    For what was paid for and is not saved yet.
+    If the signal is sent again, the command is stopped immediately. Use this function to save results that were paid
+    for.
     """
     numbers = signal.SIGTERM, signal.SIGINT
     if threading.current_thread() is not threading.main_thread():

@@ -1,12 +1,13 @@
-"""The private working folder: the only place of rows on disk while a release runs.
+"""The private working folder, which is the only place on disk that contains rows while a release runs.
 
-Mode 0700, outside the orchestrator, removed when the run ends, also when it fails; a killed run's is removed by the
-next run. Tasks pass its path and a stratum's position; rows never travel through the orchestrator. Tables are NumPy
-files, which grow batch by batch and are memory-mapped.
+The folder has mode 0700 and is not part of the orchestrator's storage. It is removed when the run ends, even if it
+fails. If a run is killed, the next run removes its folder. Tasks receive the path of the folder and the position of a
+stratum, so that rows are never sent through the orchestrator. Tables are NumPy files, which are extended by each batch
+and are memory-mapped.
 
-What was paid for (noisy measurements, models, means) may be in a folder of its own without any row, which outlives the
-run (`equistrata.flows.run.journal`). There a stratum is named by its key, not by its position, which may change
-with the schema.
+The results that were paid for are noisy measurements, models and means. They can be stored in a separate folder that
+does not contain rows and is kept after the run (see `equistrata.flows.run.journal`). In this folder, a stratum is
+identified by its key and not by its position, because the position may change with the schema.
 """
 
 from __future__ import annotations
@@ -38,22 +39,22 @@ from equistrata.synth.models.storage import save_model
 from equistrata.synth.storage import save_measurements
 from equistrata.synth.strata.model import StratifiedModel
 
-HELD_OUT, SYNTHETIC = "held_out.npy", "synthetic.npy"  # coded rows
-SNAPSHOT = "snapshot.json"  # digests of the rows, as private as the rows beside them
-UNIT_SIZES = "unit_sizes.json"  # how many units have how many rows, exact
+HELD_OUT, SYNTHETIC = "held_out.npy", "synthetic.npy"  # files with coded rows
+SNAPSHOT = "snapshot.json"  # digests of the rows, which are as private as the rows
+UNIT_SIZES = "unit_sizes.json"  # the exact number of units with each number of rows
 WORK_PREFIX = "equistrata-release-"
-UNSAVED = "unsaved-"  # prefix of what is not whole yet; nothing opens it
+UNSAVED = "unsaved-"  # the prefix of incomplete files, which are never opened
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """Paths in a working folder, and its tables (NumPy arrays, no pickle)."""
+    """The paths of a working folder, and its tables as NumPy arrays without pickle."""
 
     root: Path
-    kept: Path | None = None  # the folder of what was paid for; None for `root`
+    kept: Path | None = None  # the folder of the results that were paid for; if None, it is `root`
     run: int = 1  # the number of this run of the release, from 1
-    units: tuple[str, ...] = ()  # the `unit_name` of each fitted stratum, by its position; needed with `kept`
-    landing: Path | None = None  # the folder that this run holds beside its output, if any
+    units: tuple[str, ...] = ()  # the `unit_name` of each fitted stratum, in order; required if `kept` is given
+    landing: Path | None = None  # the folder next to the output that this run holds, if any
 
     def __post_init__(self) -> None:
         if self.kept is not None and not self.units:
@@ -61,50 +62,53 @@ class Workspace:
 
     @property
     def paid(self) -> Path:
-        """The folder of what was paid for."""
+        """The folder of the results that were paid for."""
         return self.kept or self.root
 
     @property
     def staging(self) -> Path:
-        """The folder in which the release takes shape."""
+        """The folder in which the release is prepared."""
         return self.root / "release"
 
     def stratum(self, position: int) -> Path:
-        """The coded rows of one stratum."""
+        """Return the path of the coded rows of a stratum."""
         return self.root / f"stratum{position}.npy"
 
     def weights(self, position: int) -> Path:
-        """The survey weights of one stratum's coded rows, in their order."""
+        """Return the path of the survey weights of a stratum, in the order of its coded rows."""
         return self.root / f"weights{position}.npy"
 
     def fit(self, position: int) -> Path:
-        """The folder of one stratum's fit, which appears in one step with its measurements."""
+        """Return the folder of the fit of a stratum. It is created in one step together with the measurements."""
         return self.paid / f"fit_{self._name(position)}"
 
     def measurements(self, position: int) -> Path:
-        """The noisy measurements of one stratum."""
+        """Return the path of the noisy measurements of a stratum."""
         return self.fit(position) / "measurements.json"
 
     @property
     def state(self) -> Path:
-        """The state of a series after this release."""
+        """The path of the state of a series after this release."""
         return self.root / "series.json"
 
     def learned(self, position: int) -> Path:
-        """What one stratum's model is made of in a series: its measurements, joined with what was known before."""
+        """Return the path of the measurements of a stratum, combined with the earlier releases of a series."""
         return self.root / f"learned{position}.json"
 
     def evidence(self, position: int) -> Path:
-        """What one stratum's model is made of: `learned`, or its measurements alone."""
+        """Return the path of the data from which the model of a stratum is estimated.
+
+        This is `learned` if it exists, or the measurements.
+        """
         learned = self.learned(position)
         return learned if learned.exists() else self.measurements(position)
 
     def borrowed(self, position: int) -> Path:
-        """What one stratum borrows from the others, if anything."""
+        """Return the path of the information that a stratum borrows from the other strata. The file may not exist."""
         return self.root / f"borrowed{position}.json"
 
     def model(self, position: int) -> Path:
-        """The model of one stratum."""
+        """Return the path of the model of a stratum."""
         return self.fit(position) / "model.npz"
 
     @property
@@ -113,23 +117,23 @@ class Workspace:
         return self.paid / "joint.npz"
 
     def mean(self, part: str) -> Path:
-        """One estimate of a mean, by its name in `Plan.parts`."""
+        """Return the path of the estimate of a mean, by its name in `Plan.parts`."""
         return self.paid / f"mean_{self._name(part)}.json"
 
     def found(self, part: str) -> Path:
-        """What was found of an open column, by its name in `Plan.parts`."""
+        """Return the path of the values that were found for an open column, by its name in `Plan.parts`."""
         return self.paid / f"found_{self._name(part)}.json"
 
     def vocabulary(self, name: str) -> Path:
-        """Every text of an open column."""
+        """Return the path of all texts in an open column."""
         return self.root / f"vocabulary_{unit_name(name)}.json"
 
     def outcome(self, name: str, position: int) -> Path:
-        """One outcome column's present values in one stratum."""
+        """Return the path of the values of an outcome column in a stratum, without missing values."""
         return self.root / f"outcome_{unit_name(name)}_{position}.npy"
 
     def append(self, path: Path, rows: npt.NDArray[Any]) -> None:
-        """Add rows to a NumPy file, which is made if missing, and is whole after each call."""
+        """Append rows to a NumPy file. If it does not exist, it is created. The file is valid after each call."""
         exists = path.exists()
         with path.open("r+b" if exists else "w+b") as file:
             done = _read_header(file) if exists else 0
@@ -139,16 +143,16 @@ class Workspace:
             _write_header(file, rows, done + len(rows))
 
     def load(self, path: Path) -> npt.NDArray[Any]:
-        """The rows of a file that `append` made, memory-mapped."""
+        """Return the rows of a file that was created by `append`, as a memory-mapped array."""
         rows: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
         return rows
 
     def load_table(self, path: Path, schema: Schema) -> CodedTable:
-        """The coded table in a file that `append` made, memory-mapped."""
+        """Return the coded table in a file that was created by `append`, as a memory-mapped table."""
         return CodedTable(self.load(path), schema)
 
     def count_start(self, unit: int | str) -> int:
-        """Write down durably, before noise is drawn, that a unit starts; its number of starts in this run."""
+        """Record durably that a unit starts to draw noise, and return the number of its starts in this run."""
         with self._started(unit).open("a+", encoding="ascii") as file:
             file.write(f"{self.run}\n")
             file.flush()
@@ -158,7 +162,7 @@ class Workspace:
             return file.read().split().count(str(self.run))
 
     def starts(self, unit: int | str) -> list[str]:
-        """The run of each start of this unit; a run is named again where its worker was lost."""
+        """Return the run of each start of a unit. If a worker was lost, its run is listed more than once."""
         try:
             return self._started(unit).read_text("ascii").split()
         except FileNotFoundError:
@@ -173,7 +177,11 @@ class Workspace:
         return self.units[unit] if self.units else str(unit)
 
     def keep_fit(self, position: int, measurements: Sequence[Measurement], model: Model | None = None) -> None:
-        """Save measurements, and a model that cannot be made from them, in one durable step; the first to save wins."""
+        """Save measurements in one durable step.
+
+        A model is given if it cannot be estimated from them. If another worker has already saved them, nothing is
+        changed.
+        """
         folder = Path(tempfile.mkdtemp(prefix=UNSAVED, dir=self.paid))
         save_measurements(measurements, folder / "measurements.json")
         if model is not None:
@@ -183,7 +191,7 @@ class Workspace:
         sync(self.paid)
 
     def keep_model(self, position: int, model: Model) -> None:
-        """Save the model of a stratum's measurements in one step."""
+        """Save the model that was estimated from the measurements of a stratum, in one step."""
         unfinished = Path(tempfile.mkdtemp(prefix=UNSAVED, dir=self.paid)) / "model.npz"
         save_model(model, unfinished)
         unfinished.replace(self.model(position))
@@ -197,24 +205,34 @@ class Workspace:
         unfinished.parent.rmdir()
 
     def keep_mean(self, part: str, entry: object) -> None:
-        """Save one estimate in one durable step; the first to save wins."""
+        """Save an estimate in one durable step. If another worker has already saved it, nothing is changed."""
         write_durably(self.mean(part), json.dumps(entry), UNSAVED, new=True)
 
     def keep_found(self, part: str, entry: object) -> None:
-        """Save what was found of an open column in one durable step; the first to save wins."""
+        """Save the values of an open column in one durable step.
+
+        If another worker has already saved them, nothing is changed.
+        """
         write_durably(self.found(part), json.dumps(entry), UNSAVED, new=True)
 
     def coins(self, rng: np.random.Generator) -> np.random.Generator:
-        """The coins that hold rows out, the same in every run of the release; the first run seeds them by `rng`."""
+        """Return the random generator that selects the held-out rows.
+
+        It is the same in every run of the release. The first run uses `rng` to choose its seed.
+        """
         path = self.paid / "coins"
         if not path.exists():
             write_durably(path, str(rng.integers(2**63)), UNSAVED)
         return np.random.default_rng(int(path.read_text("ascii")))
 
     def unit_key(self, rng: np.random.Generator) -> bytes:
-        """The secret key by which rows of a unit are chosen, the same in every run of the release.
+        """Return the secret key that is used to choose the rows of a unit. It is the same in every run of the release.
 
-        Raises InputError if it is gone and noise was drawn: by another key, other rows of a unit would be used as well.
+        Raises
+        ------
+        InputError
+            If the key is missing although noise was drawn. With another key, other rows of a unit would be used in
+            addition.
         """
         path = self.paid / "unit_key"
         if not path.exists():
@@ -227,12 +245,12 @@ class Workspace:
         return bytes.fromhex(path.read_text("ascii"))
 
     def save_json(self, path: Path, document: object) -> None:
-        """Write readable JSON."""
+        """Write a document as readable JSON."""
         path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
 def _rename_or_drop(made: Path, target: Path) -> None:
-    """Rename a folder, or remove it if another worker was first."""
+    """Rename a folder. If the new name exists because another worker was faster, remove the folder."""
     try:
         made.rename(target)
     except OSError:
@@ -243,18 +261,18 @@ def _rename_or_drop(made: Path, target: Path) -> None:
 
 
 def unit_name(*what: object) -> str:
-    """The name of what is kept of a unit of a release (a stratum's fit, a mean, a column): a hash, so a file name."""
+    """Return a file name for a part of a release, such as a stratum, a mean or a column. The name is a hash."""
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
 
 
 def _read_header(file: BinaryIO) -> int:
-    """The number of rows of a NumPy file."""
+    """Return the number of rows in a NumPy file."""
     np.lib.format.read_magic(file)
     return int(np.lib.format.read_array_header_1_0(file)[0][0])
 
 
 def _write_header(file: BinaryIO, rows: npt.NDArray[Any], count: int) -> None:
-    """NumPy pads the header, so its length does not depend on the number of rows."""
+    """Write the header of a NumPy file. Its length does not depend on the number of rows, because NumPy pads it."""
     descr = np.lib.format.dtype_to_descr(rows.dtype)
     file.seek(0)
     np.lib.format.write_array_header_1_0(
@@ -270,7 +288,25 @@ def private_workspace(
     units: tuple[str, ...] = (),
     landing: Path | None = None,
 ) -> Iterator[Workspace]:
-    """A private working folder, removed at the end; the other settings are `Workspace`'s. Raises InputError."""
+    """Create a private working folder that is removed at the end of the block.
+
+    Parameters
+    ----------
+    scratch : str or None, default=None
+        The folder in which it is created. If None, the temporary folder of the system is used.
+    kept, run, units, landing
+        Attributes of `Workspace`.
+
+    Yields
+    ------
+    Workspace
+        The working folder.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be created.
+    """
     remove_dead_workspaces(scratch)
     with ExitStack() as stack:
         place = scratch or tempfile.gettempdir()
@@ -279,7 +315,7 @@ def private_workspace(
             return stack.enter_context(held_folder(Path(place).absolute() / f"{WORK_PREFIX}{secrets.token_hex(8)}"))
 
         try:
-            # Another run may take it for a dead one's before it is locked.
+            # Before the folder is locked, another run may remove it, because it looks like the folder of a dead run.
             root = tried(attempt, Held, FileNotFoundError)
             if landing is not None:
                 (root / LANDING).write_text(str(landing), "utf-8")
@@ -289,7 +325,10 @@ def private_workspace(
 
 
 def remove_dead_workspaces(scratch: str | None = None) -> None:
-    """Remove killed runs' working folders and outputs: those recorded, in the temporary folder, and in `scratch`."""
+    """Remove the working folders and incomplete outputs of killed runs.
+
+    They are searched for in the records, in the temporary folder of the system, and in `scratch`.
+    """
     remove_dead_holdings()
     for place in {tempfile.gettempdir(), scratch or tempfile.gettempdir()}:
         remove_dead(Path(place), f"{WORK_PREFIX}*")

@@ -1,1 +1,1 @@
-"""What runs between releases: checks of the budget and of the deployments."""
+"""Programs that run between releases and check the budget and the deployments."""

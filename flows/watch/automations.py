@@ -1,8 +1,8 @@
-"""Automations that tell the steward of a run that failed, crashed or is late, by a notification block of Prefect.
+"""Automations of Prefect that notify the steward if a run has failed, has crashed or is late.
 
-`python -m equistrata.flows.watch.automations slack-webhook/steward` makes them on the server at PREFECT_API_URL, or
-renews those that it made before. What they send is Prefect's state message, in which our own errors are sentences
-without values of rows, and what to do.
+The command `python -m equistrata.flows.watch.automations slack-webhook/steward` creates the automations on the server
+at PREFECT_API_URL. If they exist, it updates them. They send the state message of Prefect with instructions. The errors
+of equistrata are sentences that do not contain any value of a row.
 """
 
 from __future__ import annotations
@@ -40,13 +40,16 @@ BODIES = {"Failed": _ENDED, "Crashed": _ENDED, "Late": _LATE}
 
 
 def automations(block: UUID, flows: Sequence[str] = FLOWS) -> list[AutomationCore]:
-    """One automation for each state that a steward should hear of; all notify by that block."""
+    """Return an automation for each state about which the steward should be notified.
+
+    All of them use the same block.
+    """
     return [
         AutomationCore(
             name=f"{PREFIX}{state.lower()}",
             description=f"Tells of flow runs of {', '.join(flows)} in state {state}.",
             trigger=EventTrigger(
-                posture=Posture.Reactive,  # said, as an update sends what was said alone
+                posture=Posture.Reactive,  # must be set, because an update only sends the values that were set
                 expect={f"prefect.flow-run.{state}"},
                 match=ResourceSpecification({"prefect.resource.id": "prefect.flow-run.*"}),
                 match_related=ResourceSpecification(
@@ -67,7 +70,25 @@ def automations(block: UUID, flows: Sequence[str] = FLOWS) -> list[AutomationCor
 
 
 def apply_automations(client: SyncPrefectClient, block: str) -> list[str]:
-    """Make or renew the automations; their names. Raises InputError if the server has no such block."""
+    """Create or update the automations on a server.
+
+    Parameters
+    ----------
+    client : SyncPrefectClient
+        The client of the server.
+    block : str
+        The notification block, in the form TYPE/NAME.
+
+    Returns
+    -------
+    list of str
+        The names of the automations.
+
+    Raises
+    ------
+    InputError
+        If the server does not have this block.
+    """
     kind, _, name = block.partition("/")
     try:
         found = client.read_block_document_by_name(name, kind, include_secrets=False)
@@ -87,7 +108,7 @@ def apply_automations(client: SyncPrefectClient, block: str) -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command; its exit code."""
+    """Run the command and return its exit code."""
     if len(arguments) != 1:
         print("usage: python -m equistrata.flows.watch.automations TYPE/NAME of a notification block", file=sys.stderr)
         return 2

@@ -1,7 +1,7 @@
-"""The budget check: is the ledger whole, and does the budget still pay for the releases that are scheduled?
+"""The budget check, which verifies the ledger and checks that the budget is sufficient for the scheduled releases.
 
-It reads the ledger and the server's schedule, and no row. It ends as Failed, with one sentence, if the ledger was
-changed, or if one of the next scheduled releases would be refused: weeks before it runs.
+It reads the ledger and the schedule of the server, but no row. If the ledger was changed, or if one of the next
+scheduled releases would be refused, the check fails with one sentence. This is usually weeks before the release runs.
 """
 
 from __future__ import annotations
@@ -38,36 +38,48 @@ from equistrata.privacy.ledger.series import series_of
 from equistrata.synth.names import is_foreign
 from equistrata.synth.registry import mechanism
 
-HORIZON = 12  # releases, for the forecast
-SHOWN = 12  # scheduled releases in the table
-PAGE = 200  # runs, the most that a server gives at once by default
+HORIZON = 12  # the number of releases of the forecast
+SHOWN = 12  # the number of scheduled releases in the table
+PAGE = 200  # the number of runs in a page, which is the default maximum of a server
 ATTEMPTS = 10
 RELEASE_FLOW = "release"
 NOT_ENDED = [StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING]
 
 
 class BudgetShort(EquistrataError, RuntimeError):
-    """The budget does not pay for a release that is scheduled."""
+    """Error that is raised if the budget is not sufficient for a scheduled release."""
 
 
 @flow(name="budget-check", log_prints=False, persist_result=False, validate_parameters=True)
 def budget_check(dataset: str, ledger: str | None = None, ahead: int = 3) -> State[Any]:
-    """Verify the ledger, and check that the next `ahead` scheduled releases fit into the remaining budget.
+    """Verify the ledger, and check that the next scheduled releases fit into the remaining budget.
 
-    Leaves a page (artifact budget-<data set>) and the ledger's head (artifact ledger-head-<data set>), through which
-    the next check verifies the chain: a ledger that was rewritten, cut or made anew in between is found.
+    The check creates a page (artifact budget-<data set>) and stores the head of the ledger (artifact ledger-head-<data
+    set>). The next check uses this head to verify the chain, so that a ledger that was rewritten, truncated or replaced
+    is detected.
 
-    Args:
-        dataset: its name in the ledger.
-        ledger: path, URL without a password, or block:NAME; None for EQUISTRATA_LEDGER_URL.
-        ahead: how many scheduled releases must fit, at least one.
+    Parameters
+    ----------
+    dataset : str
+        The name of the data set in the ledger.
+    ledger : str or None, default=None
+        A path, a URL without a password, or block:NAME. If None, EQUISTRATA_LEDGER_URL is used.
+    ahead : int, default=3
+        The number of scheduled releases that must fit, at least 1.
 
-    Returns Completed, with the verdict in one sentence.
+    Returns
+    -------
+    State
+        The state Completed with a message of one sentence.
 
-    Raises:
-        BudgetShort: one of the next releases would be refused.
-        LedgerError: the ledger cannot be read, is not whole, or is not the one of the last check.
-        InputError: a setting is wrong, also one of a scheduled release.
+    Raises
+    ------
+    BudgetShort
+        If one of the next releases would be refused.
+    LedgerError
+        If the ledger cannot be read, is not valid, or differs from the ledger of the last check.
+    InputError
+        If a setting of the check or of a scheduled release is invalid.
     """
     if ahead < 1:
         raise InputError(f"setting 'ahead' is {ahead}, but at least one scheduled release must be looked at")
@@ -103,7 +115,7 @@ def budget_check(dataset: str, ledger: str | None = None, ahead: int = 3) -> Sta
 
 
 def _page(dataset: str, failed: str = "", **found: Any) -> str:
-    """The artifact's Markdown; texts in it have Markdown's special characters escaped."""
+    """Return the Markdown text of the artifact. The special characters of Markdown are escaped in texts."""
     page = template(Path(__file__).with_name("budget.md.j2"), plain=_escaped, rho=_rho)
     return page.render(dataset=dataset, failed=failed, shown=SHOWN, horizon=HORIZON, **found)
 
@@ -117,7 +129,10 @@ def _rho(rho: Rho) -> str:
 
 
 def _verified(books: Ledger, dataset: str) -> Head:
-    """Verify the ledger through the head that the last check left; leave the new one. Raises LedgerError."""
+    """Verify that the ledger contains the head of the last check, and store the new head.
+
+    If it does not, raise a LedgerError.
+    """
     key, identity, anchors = f"ledger-head-{artifact_key(dataset)}", books.identity, []
     found = cast(Artifact | None, Artifact.get(key, _sync=True))  # type: ignore[call-arg]
     if found is not None:
@@ -137,7 +152,7 @@ def _verified(books: Ledger, dataset: str) -> Head:
             )
         anchors = [Head.parse(last)]
     head = books.verify(anchors)
-    books.budget(dataset)  # raises if there is no such data set
+    books.budget(dataset)  # raises an error if the data set does not exist
     checked = datetime.now(UTC).isoformat(timespec="seconds")
     left = {"ledger": identity, "head": str(head), "checked": checked}
     create_table_artifact([left], key=key, description="the ledger's head at the last check, an anchor for the next")
@@ -145,13 +160,25 @@ def _verified(books: Ledger, dataset: str) -> Head:
 
 
 def artifact_key(name: str) -> str:
-    """A name as Prefect allows it in an artifact's key; names that differ have keys that differ."""
+    """Convert a name to a valid key of an artifact in Prefect. Different names have different keys."""
     key = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")
     return key if key == name else f"{key}-{hashlib.sha256(name.encode()).hexdigest()[:6]}".lstrip("-")
 
 
 class Upcoming(NamedTuple):
-    """A release that is scheduled, or running and not charged yet: `when` on its schedule, and the ρ of its charge."""
+    """A scheduled or running release that is not charged yet.
+
+    Attributes
+    ----------
+    release_id : str
+        The id of the release.
+    when : datetime
+        The scheduled time.
+    epsilon : float
+        The value of ε.
+    price : Rho
+        The amount that will be charged.
+    """
 
     release_id: str
     when: datetime
@@ -160,12 +187,31 @@ class Upcoming(NamedTuple):
 
 
 def upcoming_releases(client: SyncPrefectClient, dataset: str, named: str | None) -> list[Upcoming]:
-    """Every release of that data set in that ledger which is to run and was not charged yet, in order.
+    """Return the scheduled or running releases of a data set that are not charged yet, in order.
 
-    A server schedules at least three runs of each deployment, and all those of the next 100 days, by default. Two runs
-    under one release id are charged once, and a release that was charged is resumed at no cost.
+    By default, a server schedules at least three runs of each deployment, and all runs of the next 100 days. Two runs
+    with the same release id are charged once. A release that was already charged is resumed at no cost.
 
-    Raises InputError if a scheduled release of the data set has wrong settings, and LedgerError.
+    Parameters
+    ----------
+    client : SyncPrefectClient
+        The client of the server.
+    dataset : str
+        The name of the data set.
+    named : str or None
+        The name of the ledger.
+
+    Returns
+    -------
+    list of Upcoming
+        The releases.
+
+    Raises
+    ------
+    InputError
+        If a scheduled release of the data set has invalid settings.
+    LedgerError
+        If the ledger cannot be used.
     """
     place = place_of(named)
     opened = open_ledger(place)
@@ -206,10 +252,11 @@ def _price_of(config: ReleaseConfig, account: tuple[float, float]) -> Rho:
 
 
 def _runs(client: SyncPrefectClient) -> list[FlowRun]:
-    """All runs of the release flow that have not ended, the earliest first.
+    """Return all runs of the release flow that have not ended, in order of their scheduled times.
 
-    Runs begin and end while pages are read, and then the next page is shifted: each page starts with the last run of
-    the one before, or all are read again, at most ATTEMPTS times. Sorted by id, since times may be equal.
+    Runs may start and end while the pages are read, which shifts the next page. Therefore each page starts with the
+    last run of the previous page. If it does not, all pages are read again, up to ATTEMPTS times. The pages are sorted
+    by id, because times may be equal.
     """
     states = filters.FlowRunFilterState(type=filters.FlowRunFilterStateType(any_=NOT_ENDED))
     found: dict[UUID, FlowRun] = {}

@@ -1,7 +1,8 @@
-"""Checks of prefect.yaml that Prefect does not make: it drops unknown keys silently.
+"""Additional checks of prefect.yaml, because Prefect silently ignores unknown keys.
 
-`python -m equistrata.flows.watch.deployments` prints the work pools that the file needs, or its faults (exit code 2).
-It reads the file and imports the flows; it asks no server.
+The command `python -m equistrata.flows.watch.deployments` prints the work pools that the file needs. If the file has
+faults, it prints them and returns the exit code 2. It reads the file and imports the flows, but it does not connect to
+a server.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.printable import printable
 
-# What the pools of prefect-docker 0.7.4 and prefect-kubernetes 0.8.0 know besides; their workers need not be here.
+# Additional variables in the pools of prefect-docker 0.7.4 and prefect-kubernetes 0.8.0, which need not be installed.
 OF_CONTAINERS = (
     "annotations", "auto_remove", "backoff_limit", "cluster_config", "container_create_kwargs", "cpu_limit",
     "cpu_request", "finished_job_ttl", "image", "image_pull_policy", "job_watch_timeout_seconds", "mem_limit",
     "memory_limit", "memory_request", "memswap_limit", "namespace", "network_mode", "networks",
     "pod_watch_timeout_seconds", "privileged", "registry_credentials", "service_account_name", "volumes",
 )  # fmt: skip
-ANCHORS = "definitions"  # a place for YAML anchors that Prefect's own guides use; Prefect reads nothing from it
+ANCHORS = "definitions"  # the key for YAML anchors in the guides of Prefect, which Prefect itself ignores
 
 
 def read_prefect_yaml(path: Path) -> dict[str, Any]:
-    """The file as it is written. Raises InputError if it cannot be read."""
+    """Read a prefect.yaml file. If this is not possible, raise an InputError."""
     document = documents.load(path, repr(str(path)), aliases=True)
     if not isinstance(document, dict) or not isinstance(document.get("deployments"), list):
         raise InputError(f"{str(path)!r} needs a list of 'deployments'")
@@ -46,7 +47,7 @@ def read_prefect_yaml(path: Path) -> dict[str, Any]:
 
 
 def faults(document: Mapping[str, Any]) -> list[str]:
-    """The faults of a prefect.yaml, one sentence each."""
+    """Return the faults of a prefect.yaml file, one sentence each."""
     found = list(_unknown(document, models.PrefectYamlModel, "prefect.yaml", ANCHORS))
     deployments = document["deployments"]
     names = [str(deployment.get("name")) for deployment in deployments]
@@ -57,7 +58,7 @@ def faults(document: Mapping[str, Any]) -> list[str]:
 
 
 def pools(document: Mapping[str, Any]) -> list[str]:
-    """The work pools that the deployments name."""
+    """Return the names of the work pools that the deployments use."""
     return sorted({deployment["work_pool"]["name"] for deployment in document["deployments"]})
 
 
@@ -93,7 +94,7 @@ def _faults(deployment: Mapping[str, Any]) -> Iterator[str]:
     wrong = _wrong_parameters(flow, parameters, "its")
     yield from wrong
     for trigger in deployment.get("triggers") or []:
-        # Templates are texts until an event fills them.
+        # Templates are plain texts until they are filled in by an event.
         yield from _unknown(trigger, DeploymentEventTrigger, "a trigger", "type")
         yield from _misfits(DeploymentEventTrigger, trigger, "a trigger's ")
         yield from _wrong_parameters(flow, trigger.get("parameters") or {}, "a trigger's")
@@ -105,7 +106,7 @@ def _faults(deployment: Mapping[str, Any]) -> Iterator[str]:
 
 @cache
 def _flow(entrypoint: str) -> Flow[..., Any]:
-    return load_flow_from_entrypoint(entrypoint)  # runs the module's code anew each time
+    return load_flow_from_entrypoint(entrypoint)  # executes the module again in each call
 
 
 def _wrong_parameters(flow: Flow[..., Any], given: Mapping[str, Any], whose: str) -> list[str]:
@@ -122,7 +123,11 @@ def _template_in_list(value: Any, inside: bool = False) -> bool:
 
 
 def _release(parameters: Mapping[str, Any], zones: list[str], limit: Any) -> Iterator[str]:
-    """A scheduled release: each month's has a name of its own, in the schedule's calendar; one at a time."""
+    """Yield the faults of a scheduled release.
+
+    Each release must have its own name, the time zone of the schedule must be used, and only one release may run at a
+    time.
+    """
     try:
         config = ReleaseConfig.build(**parameters["config"])
     except InputError as error:
@@ -156,7 +161,7 @@ def _unknown(given: Mapping[str, Any], model: type[BaseModel], what: str, *more:
 
 
 def check_prefect_yaml() -> int:
-    """Check prefect.yaml, or the file that is named; print the work pools it needs."""
+    """Check prefect.yaml or another given file, and print the work pools that it needs."""
     path = Path(sys.argv[1] if len(sys.argv) > 1 else "prefect.yaml")
     try:
         document = read_prefect_yaml(path)

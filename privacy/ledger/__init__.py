@@ -1,1 +1,1 @@
-"""Durable accounts of privacy budget: reservations, charges, their hash chain, leases and whose rows they are."""
+"""The ledger of privacy budgets, which records reservations, charges, leases and the fingerprints of rows."""

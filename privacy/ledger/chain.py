@@ -1,4 +1,4 @@
-"""The entries of a ledger, and the chain of hashes that holds them together."""
+"""The entries of a ledger, and the hash chain that protects their history."""
 
 from __future__ import annotations
 
@@ -20,7 +20,15 @@ HEXADECIMAL = frozenset("0123456789abcdef")
 
 @dataclass(frozen=True)
 class Head:
-    """Where the chain ends: the number of entries, and the hash of the last one (64 hexadecimal digits)."""
+    """The end of the hash chain.
+
+    Attributes
+    ----------
+    entries : int
+        The number of entries.
+    hash : str
+        The hash of the last entry, which has 64 hexadecimal digits.
+    """
 
     entries: int
     hash: str
@@ -30,7 +38,23 @@ class Head:
 
     @classmethod
     def parse(cls, text: str) -> Head:
-        """Read what `str` wrote, as on a release card. Raises LedgerError if it is not that."""
+        """Read a head from the text that `str` returns, as printed on a release card.
+
+        Parameters
+        ----------
+        text : str
+            The number of entries and the hash, separated by a colon.
+
+        Returns
+        -------
+        Head
+            The head.
+
+        Raises
+        ------
+        LedgerError
+            If the text does not have this form.
+        """
         entries, _, digest = text.strip().partition(":")
         if not entries.isdecimal() or len(entries) > 18 or len(digest) != 64 or not HEXADECIMAL.issuperset(digest):
             raise LedgerError(f"{text!r} is no head of a ledger; give ENTRIES:HASH as a release card prints it")
@@ -39,9 +63,9 @@ class Head:
 
 @dataclass(frozen=True)
 class Particulars:
-    """What a charge says of itself beside its amount; `Entry` says what each of them is.
+    """Details of a charge other than its amount.
 
-    A release that was charged before is charged again only for a `reason`.
+    The attributes are described in `Entry`. If the same release is charged again, a `reason` is required.
     """
 
     parts: Sequence[str] = ()
@@ -57,7 +81,7 @@ class Particulars:
 
     @property
     def texts(self) -> dict[str, str | None]:
-        """By name, as the ledger's table holds them."""
+        """The details by name, in the form in which the ledger's table stores them."""
         said: dict[str, str | None] = {"parts": names_text(self.parts), "reason": self.reason or None}
         said |= {"epsilon": number_text(self.epsilon), "delta": number_text(self.delta), "relation": self.relation}
         said |= {"mechanism": self.mechanism, "strata": self.strata, "fingerprint": self.fingerprint}
@@ -65,37 +89,63 @@ class Particulars:
 
 
 def names_text(names: Sequence[str]) -> str:
-    """Names as the ledger's table holds them, and as they are hashed: a JSON list."""
+    """Return names as a JSON list, which is the form that is stored and hashed."""
     return json.dumps(list(names), ensure_ascii=False)
 
 
 def number_text(value: float | None) -> str | None:
-    """A number as the ledger's table holds it: the shortest text that reads as the same float."""
+    """Return a number as the shortest text that is read as the same float."""
     return None if value is None else repr(float(value))
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One thing that happened, as the ledger keeps it. What does not apply is None.
+    """One entry of a ledger. Attributes that do not apply are None.
 
-    Attributes:
-        entry: its number, from 1 without gaps.
-        settles: the number of the reservation that a commit, fail or resume belongs to.
-        at: when, UTC.
-        who: user and machine.
-        rho: the budget (create), the charge (reserve), else nothing.
-        spent: what has been spent of the data set's budget, this entry included.
-        epsilon, delta: how the amount was stated.
-        relation: the neighbouring relation.
-        mechanism, strata: what the release was made with, and over which columns.
-        parts: what was bought, by name; of a create, the accounts of the same people (`same_people_as`).
-        fingerprint: of the snapshot of rows; of a create or key entry, the key that fingerprints are made with from now
-            on (see `equistrata.privacy.ledger.fingerprint`).
-        config: a hash of the settings, and of what else decides the release.
-        journal: the mark of the journal that a release may be resumed from.
-        software: the version that wrote the entry.
-        reason: why, in a sentence, for what is not the usual course.
-        previous, hash: the chain.
+    Attributes
+    ----------
+    entry : int
+        The number of the entry. Numbers start at 1 and have no gaps.
+    settles : int or None
+        The number of the reservation to which a commit, fail or resume entry belongs.
+    at : str
+        The time of the entry in UTC.
+    who : str
+        The user and the machine, in the form `user@host`.
+    kind : {"create", "key", "reserve", "commit", "fail", "resume"}
+        The kind of the entry.
+    dataset : str
+        The name of the data set.
+    release_id : str or None
+        The name of the release.
+    rho : Rho
+        The budget of a create entry or the cost of a reserve entry. It is zero for all other entries.
+    spent : Rho
+        The amount that is spent of the data set's budget, including this entry.
+    epsilon, delta : float or None
+        The parameters with which the amount was stated.
+    relation : str or None
+        The neighbouring relation.
+    mechanism : str or None
+        The mechanism of the release.
+    strata : str or None
+        The columns that define the strata of the release.
+    parts : tuple of str
+        The names of the parts that were paid for. For a create entry, the accounts of the same people (see
+        `same_people_as`).
+    fingerprint : str or None
+        The fingerprint of the rows. For a create or key entry, the key with which all later fingerprints are made (see
+        `equistrata.privacy.ledger.fingerprint`).
+    config : str or None
+        A hash of the settings and of everything else that determines the release.
+    journal : str or None
+        The mark of the journal from which the release can be resumed.
+    software : str
+        The version of equistrata that wrote the entry.
+    reason : str or None
+        The reason for an unusual entry, in one sentence.
+    previous, hash : str
+        The hash of the previous entry and the hash of this entry.
     """
 
     entry: int
@@ -123,17 +173,33 @@ class Entry:
 
     @property
     def head(self) -> Head:
-        """The ledger's head just after it."""
+        """The head of the ledger directly after this entry."""
         return Head(self.entry, self.hash)
 
     @property
     def same_people_as(self) -> tuple[str, ...]:
-        """Accounts of the same people as the one that this entry opens, as its steward declared."""
+        """The accounts of the same people as the account that this entry opens, as declared by the steward."""
         return self.parts if self.kind == "create" else ()
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Entry:
-        """A row of the table as an entry. Raises ValueError or TypeError if it is none; its hash is not checked."""
+        """Convert a row of the table to an entry, without a check of its hash.
+
+        Parameters
+        ----------
+        row : mapping of str to object
+            The values of the row by column name.
+
+        Returns
+        -------
+        Entry
+            The entry.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the row is not a valid entry.
+        """
         values = dict(row)
         if values["kind"] not in ("create", "key", *OUTCOMES):
             raise ValueError("unknown kind")
@@ -147,7 +213,17 @@ class Entry:
 
 @dataclass(frozen=True)
 class Charge:
-    """A reservation and its outcome. Every charge is spent, whatever its outcome."""
+    """A reservation and its outcome. Every charge is spent, regardless of the outcome.
+
+    Attributes
+    ----------
+    entry : Entry
+        The reservation.
+    outcome : {"reserved", "committed", "failed"}
+        The outcome so far.
+    settled : str or None
+        The time of the last entry that belongs to the reservation, in UTC.
+    """
 
     entry: Entry
     outcome: Outcome
@@ -155,7 +231,18 @@ class Charge:
 
 
 def charges_of(entries: Iterable[Entry]) -> list[Charge]:
-    """The reservations among a data set's entries, with the outcomes that these tell."""
+    """Return the reservations of a data set with their outcomes.
+
+    Parameters
+    ----------
+    entries : iterable of Entry
+        All entries of the data set, in order.
+
+    Returns
+    -------
+    list of Charge
+        The charges, one per reservation.
+    """
     entries = list(entries)
     last = {entry.settles: entry for entry in entries if entry.settles is not None}
     reserved = [entry for entry in entries if entry.kind == "reserve"]
@@ -163,17 +250,17 @@ def charges_of(entries: Iterable[Entry]) -> list[Charge]:
 
 
 def genesis(ledger: Mapping[str, Any]) -> str:
-    """What the first entry follows: a hash of all that never changes in the ledger's own row."""
+    """Return the hash that precedes the first entry. It covers the values in the ledger's own row that never change."""
     return _sha256({name: ledger[name] for name in ("version", "ledger", "created", "layout")})
 
 
 def digest(row: Mapping[str, Any]) -> str:
-    """The SHA-256 that a row must carry: of its canonical JSON, without the hash but with the one before it."""
+    """Return the SHA-256 hash of a row. It covers the canonical JSON of the row, including the previous hash."""
     return _sha256({name: value for name, value in row.items() if name != "hash"})
 
 
 class Books:
-    """Goes through the rows of a ledger in order, and finds the first that does not fit."""
+    """A check of all rows of a ledger, in order, which finds the first invalid entry."""
 
     def __init__(self, start: str) -> None:
         self.head = Head(0, start)
@@ -182,7 +269,19 @@ class Books:
         self._charges: dict[int, tuple[Entry, Outcome]] = {}
 
     def add(self, row: Mapping[str, Any]) -> str | None:
-        """Take one more row; what is wrong with it (completing "entry 7 …"), or None."""
+        """Check the next row.
+
+        Parameters
+        ----------
+        row : mapping of str to object
+            The values of the row by column name.
+
+        Returns
+        -------
+        str or None
+            A description of the fault, which completes a sentence such as "entry 7 is missing". If None, the row is
+            valid.
+        """
         if row["entry"] != self.head.entries + 1:
             return "is missing"
         if row["previous"] != self.head.hash:
@@ -227,6 +326,6 @@ class Books:
 
 
 def _sha256(content: Mapping[str, Any]) -> str:
-    # A damaged file may hold bytes where text was; repr keeps them apart from the text.
+    # A damaged file may contain bytes instead of text. Their repr differs from the repr of any text.
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), default=repr)
     return hashlib.sha256(canonical.encode()).hexdigest()

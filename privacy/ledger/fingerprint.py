@@ -1,8 +1,9 @@
-"""Fingerprints of snapshots: keyed hashes that show whether two charges are about the same people.
+"""Fingerprints of snapshots, which show whether two charges are about the same people.
 
-A plain hash of a small table could be guessed by trying tables; HMAC-SHA256 under a key outside the ledger cannot.
-The ledger's own name goes in, so the same rows have unrelated fingerprints in two ledgers. docs/ledger.md says what
-they recognise, docs/proofs/budget.md why the prices of two accounts of the same people add up.
+An ordinary hash of a small table could be guessed by hashing many candidate tables. A fingerprint is therefore an
+HMAC-SHA256 with a key that is stored outside the ledger. It also depends on the ledger's own name, so that the same
+rows have unrelated fingerprints in two ledgers. The page docs/ledger.md describes which changes of the rows are
+recognised. The page docs/proofs/budget.md explains why the costs of two accounts of the same people add up.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ SHORTEST_KEY = 16  # characters
 
 
 def content_digest(paths: Iterable[Path]) -> bytes:
-    """SHA-256 of the files' bytes, in order. Not to be shown: it can be guessed."""
+    """Return the SHA-256 hash of the content of files, in order.
+
+    Do not show this hash to anyone, because the content can be guessed from it.
+    """
     whole = hashlib.sha256()
     for path in paths:
         with path.open("rb") as file:
@@ -39,13 +43,18 @@ def content_digest(paths: Iterable[Path]) -> bytes:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """The rows that were charged for, as the ledger keeps them. Every part is hexadecimal and keyed.
+    """Fingerprint of the rows that were charged. All parts are hexadecimal and depend on the key.
 
-    Attributes:
-        key: identifies the key; empty in early entries, which have `file` alone.
-        file: of the files' bytes.
-        rows: of the multiset of rows, in the released columns; empty in early entries.
-        columns: one for each of these columns.
+    Attributes
+    ----------
+    key : str
+        Identifier of the key. It is empty in early entries, which only have `file`.
+    file : str
+        Keyed hash of the content of the files.
+    rows : str
+        Keyed hash of the multiset of rows in the released columns. It is empty in early entries.
+    columns : frozenset of str
+        Keyed hashes of these columns, one per column.
     """
 
     key: str
@@ -55,7 +64,24 @@ class Fingerprint:
 
     @classmethod
     def of(cls, content: bytes, seen: Mapping[str, Any], key: bytes, ledger: str) -> Fingerprint:
-        """From a `content_digest` and a Snapshot's digests, in the ledger of that name (`Ledger.identity`)."""
+        """Compute the fingerprint of a snapshot.
+
+        Parameters
+        ----------
+        content : bytes
+            The hash from `content_digest`.
+        seen : mapping of str to object
+            The digests of a Snapshot.
+        key : bytes
+            The secret key.
+        ledger : str
+            The name of the ledger, from `Ledger.identity`.
+
+        Returns
+        -------
+        Fingerprint
+            The fingerprint for this ledger.
+        """
         own = hmac.digest(key, b"equistrata snapshot " + ledger.encode(), "sha256")
 
         def keyed(what: str, content: bytes) -> str:
@@ -67,7 +93,7 @@ class Fingerprint:
 
     @classmethod
     def parse(cls, text: str | None) -> Fingerprint | None:
-        """What `str` wrote, or an earlier version; None if there is none."""
+        """Read a fingerprint from text, including the texts of earlier versions. If the text is empty, return None."""
         if not text:
             return None
         parts = dict(part.partition("=")[::2] for part in text.split())
@@ -80,16 +106,22 @@ class Fingerprint:
         return f"key={self.key} file={self.file} rows={self.rows} columns={','.join(sorted(self.columns))}"
 
     def same_rows(self, other: Fingerprint) -> bool:
-        """Whether both are of the same rows: the same files, or the same rows in the same columns."""
+        """Return True if both fingerprints are of the same rows.
+
+        This means that the files are equal, or that the rows are equal in the same columns.
+        """
         return self.file == other.file or bool(self.rows and self.rows == other.rows)
 
     def alike(self, other: Fingerprint) -> bool:
-        """Whether both are of the same people: the same rows, or at least SAME_COLUMNS equal columns."""
+        """Return True if both fingerprints are of the same people.
+
+        This means that the rows are the same, or that at least SAME_COLUMNS columns are equal.
+        """
         return self.same_rows(other) or len(self.columns & other.columns) >= SAME_COLUMNS
 
 
 def key_name(key: bytes | None, ledger: str) -> str:
-    """What shows in a fingerprint which key it was made with, in the ledger of that identity; "" for no key."""
+    """Return the identifier of a key that is shown in fingerprints. If there is no key, it is empty."""
     if key is None:
         return ""
     own = hmac.digest(key, b"equistrata snapshot " + ledger.encode(), "sha256")
@@ -97,7 +129,20 @@ def key_name(key: bytes | None, ledger: str) -> str:
 
 
 def check_key(wanted: str, used: str) -> None:
-    """Raise LedgerError unless a fingerprint's key is the ledger's ("" for none)."""
+    """Check that a fingerprint was made with the key of the ledger.
+
+    Parameters
+    ----------
+    wanted : str
+        The name of the ledger's key. It is empty if the ledger does not use a key.
+    used : str
+        The name of the key of the fingerprint.
+
+    Raises
+    ------
+    LedgerError
+        If the names differ.
+    """
     if used != wanted:
         why = (
             "the ledger's fingerprints were made with another key; bring that key back"
@@ -111,10 +156,28 @@ def check_key(wanted: str, used: str) -> None:
 
 
 def ledger_key(ledger_file: Path | None, given: str | None = None) -> bytes | None:
-    """The key: `given`, or from EQUISTRATA_LEDGER_KEY, or a random one kept beside a SQLite ledger (mode 0600).
+    """Return the key for fingerprints.
 
-    None for a ledger on PostgreSQL where none is given: its releases carry no fingerprint. Raises LedgerError if the
-    key is shorter than 16 characters, or the key file can be neither read nor made.
+    The key is `given`, or the value of EQUISTRATA_LEDGER_KEY, or a random key that is stored next to a SQLite ledger
+    with mode 0600.
+
+    Parameters
+    ----------
+    ledger_file : Path or None
+        The SQLite file. If None, the ledger is on PostgreSQL.
+    given : str or None, default=None
+        The key. If None, it is looked up as described above.
+
+    Returns
+    -------
+    bytes or None
+        The key. It is None if no key is given for a ledger on PostgreSQL. Releases are then charged without a
+        fingerprint.
+
+    Raises
+    ------
+    LedgerError
+        If the key has fewer than 16 characters, or if the key file can neither be read nor created.
     """
     given = given or os.environ.get(KEY_VARIABLE)
     if given:
@@ -137,14 +200,19 @@ def ledger_key(ledger_file: Path | None, given: str | None = None) -> bytes | No
 
 @dataclass(frozen=True)
 class SamePeople:
-    """Accounts of the same people.
+    """Accounts that belong to the same people.
 
-    Attributes:
-        datasets: their names, in the order in which they were opened; two at least.
-        rho: what their budgets allow together.
-        delta: the smallest of theirs.
-        of_rows: whether their units or relations differ, so that this is a price for one row that is added or removed,
-            and of a larger unit, or of one that is replaced, nothing is said.
+    Attributes
+    ----------
+    datasets : tuple of str
+        The names of the accounts, at least two, in the order in which they were opened.
+    rho : Rho
+        The sum of their budgets.
+    delta : float
+        The smallest δ of the accounts.
+    of_rows : bool
+        If True, the units or the neighbouring relations of the accounts differ. In this case `rho` is the cost of
+        adding or removing one row. Nothing is guaranteed for larger units or for the replacement of a row.
     """
 
     datasets: tuple[str, ...]
@@ -154,7 +222,7 @@ class SamePeople:
 
     @property
     def epsilon(self) -> float:
-        """What `rho` is at `delta`."""
+        """The ε for which `rho` implies (ε, δ)-differential privacy."""
         return self.rho.epsilon(self.delta)
 
     def __str__(self) -> str:
@@ -171,7 +239,18 @@ class SamePeople:
 
 
 def same_people(accounts: Sequence[Entry]) -> list[SamePeople]:
-    """The groups of accounts that were opened as the same people's, in order."""
+    """Return the groups of accounts that were opened for the same people.
+
+    Parameters
+    ----------
+    accounts : sequence of Entry
+        The entries that opened the accounts.
+
+    Returns
+    -------
+    list of SamePeople
+        The groups, sorted by the names of their accounts.
+    """
     groups: list[list[Entry]] = []
     for account in accounts:
         joined = [group for group in groups if any(each.dataset in account.same_people_as for each in group)]
@@ -190,13 +269,28 @@ def same_people(accounts: Sequence[Entry]) -> list[SamePeople]:
 def check_people(
     dataset: str, fingerprint: str | None, accounts: Sequence[Entry], charges: Iterable[Entry], key: str | None
 ) -> None:
-    """Raise LedgerError if the rows to be charged to `dataset` are those of an account of other people, or if their
-    fingerprint is missing or of a foreign key, so that it cannot be compared with the other accounts' charges.
+    """Check that the rows of a charge do not belong to an account of other people.
 
-    Args:
-        dataset, fingerprint: of the charge to come.
-        accounts, charges: of the ledger, and of its other data sets.
-        key: the name of the ledger's key (`Ledger.key_name`). Charges of another key are left out: the steward said so.
+    Parameters
+    ----------
+    dataset : str
+        The data set that is charged.
+    fingerprint : str or None
+        The fingerprint of the rows.
+    accounts : sequence of Entry
+        The entries that opened the accounts of the ledger.
+    charges : iterable of Entry
+        The charges of the other data sets.
+    key : str or None
+        The name of the ledger's key (see `Ledger.key_name`). Charges that were made with another key are ignored,
+        because the steward has changed the key.
+
+    Raises
+    ------
+    LedgerError
+        If the rows are those of another account that was not opened for the same people, if the fingerprint was made
+        with another key, or if it is missing although the other charges have one. Without a fingerprint, the rows
+        cannot be compared.
     """
     mine: set[str] = {dataset}
     for group in same_people(accounts):
@@ -222,7 +316,7 @@ def check_people(
 
 
 def _make(path: Path) -> None:
-    """Complete or not at all, and never in place of another process's."""
+    """Write a new key file in one step. An existing file of another process is not replaced."""
     with NamedTemporaryFile("w", prefix=f".{path.name}.", suffix=".part", dir=path.parent) as part:  # mode 0600
         part.write(secrets.token_hex(32))
         part.flush()

@@ -1,10 +1,10 @@
--- The functions of a ledger in PostgreSQL: bodies in PL/pgSQL, each under a line with its kind, signature and type.
--- Helpers run with the rights of their caller, doors with those of the tables' owner (equistrata.privacy.ledger.postgres).
--- Names in braces are that module's constants.
+-- The functions of a ledger in PostgreSQL. Each body in PL/pgSQL follows a line with its kind, signature and type.
+-- Helpers run with the rights of their caller. Doors run with the rights of the owner of the tables. Names in braces
+-- are constants of the module equistrata.privacy.ledger.postgres.
 
 -- helper: equistrata_json(given text) -> text
--- A string as Python's json.dumps writes it: ASCII, with surrogate pairs. No literal has a backslash, whatever
--- standard_conforming_strings is set to.
+-- Return a string in the same form as Python's json.dumps, which is ASCII with surrogate pairs. Literals do not contain
+-- a backslash, so that the result does not depend on standard_conforming_strings.
 DECLARE written text;
 BEGIN
     SELECT string_agg(CASE
@@ -27,7 +27,7 @@ BEGIN
 END
 
 -- helper: equistrata_fraction(above numeric, below numeric) -> text
--- A fraction as Python's str(Fraction) writes it. Python reads no number of over 4300 digits.
+-- Return a fraction in the same form as Python's str(Fraction). Python cannot read a number with more than 4300 digits.
 DECLARE common numeric := gcd(above, below);
 BEGIN
     above := div(above, common); below := div(below, common);
@@ -44,9 +44,9 @@ BEGIN RETURN split_part(fraction, '/', 1)::numeric; END
 BEGIN RETURN coalesce(nullif(split_part(fraction, '/', 2), ''), '1')::numeric; END
 
 -- helper: equistrata_recognised(p_dataset text, p_fingerprint text) -> void
--- Whether a worker may keep that fingerprint. With another key than the steward's, or of another account's rows, it would
--- have every later charge of the other accounts refused (the same rules as in `equistrata.privacy.ledger.fingerprint`).
--- The steward may.
+-- Check that a worker may store this fingerprint. If it had another key than the steward's, or belonged to the rows of
+-- another account, all later charges of the other accounts would be refused. The rules are the same as in
+-- `equistrata.privacy.ledger.fingerprint`. The steward may store any fingerprint.
 DECLARE people text[]; stated text;
 BEGIN
     IF p_fingerprint IS NULL OR session_user = (SELECT pg_get_userbyid(relowner) FROM pg_class
@@ -87,7 +87,7 @@ BEGIN
 END
 
 -- helper: equistrata_append(made equistrata_entries) -> text
--- Runs with the rights of its caller, so only from a function that runs as the owner.
+-- Runs with the rights of its caller. It therefore only works in a function that runs as the owner.
 DECLARE canonical text;
 BEGIN
     SELECT entries + 1, hash INTO STRICT made.entry, made.previous FROM {HEAD} FOR UPDATE;
@@ -132,8 +132,8 @@ BEGIN
     above := equistrata_above(last.spent) * equistrata_below(p_rho) + equistrata_above(p_rho) *
         equistrata_below(last.spent);
     below := equistrata_below(last.spent) * equistrata_below(p_rho);
-    -- What leaves no room for the digits of an ordinary charge would block the account,
-    -- though nearly all of its budget is left.
+    -- An amount with too many digits would leave no room for the digits of later charges. The account would be blocked
+    -- although most of its budget is left.
     IF mod({FLOATS}, equistrata_below(p_rho)) <> 0 AND length(div(below, gcd(above, below))::text) > 1500 THEN
         RAISE EXCEPTION 'the amount has too many digits' USING ERRCODE = '{REFUSED}';
     END IF;
@@ -179,7 +179,7 @@ BEGIN
 END
 
 -- door: equistrata_lease(p_dataset text, p_release text, p_token text, p_host text, p_seconds double precision) -> text
--- Takes or extends a lease; returns the host that has it instead. No token can be read, so no other lease is extended.
+-- Take or extend a lease, or return the host that holds it. Tokens cannot be read, so another lease cannot be extended.
 DECLARE sealed text := encode(sha256(convert_to(p_token, 'UTF8')), 'hex'); theirs text;
 BEGIN
     IF NOT coalesce(

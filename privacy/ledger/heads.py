@@ -1,7 +1,7 @@
-"""The newest head that was seen of each ledger, kept outside of it: an older copy in its place lacks that entry.
+"""The newest known head of each ledger, stored outside the ledger to detect an older copy.
 
-A head is kept after the entry was committed, so what is kept is never ahead of the ledger. A run that dies in between
-leaves an older head, which still holds.
+An older copy of a ledger does not contain the entry of the newest head. A head is stored after its entry is committed,
+so that it is never ahead of the ledger. If a run dies in between, an older head remains, which is still valid.
 """
 
 from __future__ import annotations
@@ -18,14 +18,32 @@ from equistrata.privacy.ledger.store import LedgerError
 
 
 def head_file(folder: Path, ledger: str) -> Path:
-    """The file of the head of the ledger with this identity."""
+    """Return the path of the file that stores the head of a ledger."""
     return folder / f".head-{hashlib.sha256(ledger.encode()).hexdigest()[:32]}"
 
 
 def kept_head(folder: Path, ledger: str) -> Head | None:
-    """The newest head that was kept; None if there is none. Raises LedgerError if it cannot be read."""
+    """Return the newest head that was stored for a ledger.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the heads.
+    ledger : str
+        The identity of the ledger.
+
+    Returns
+    -------
+    Head or None
+        The head. If None, no head was stored.
+
+    Raises
+    ------
+    LedgerError
+        If the file cannot be read.
+    """
     path = head_file(folder, ledger)
-    if not os.access(folder, os.R_OK | os.X_OK):  # nothing can be kept there, as where a service has no home
+    if not os.access(folder, os.R_OK | os.X_OK):  # nothing can be stored, for example if a service has no home folder
         return None
     try:
         return Head.parse(path.read_text("ascii"))
@@ -39,13 +57,25 @@ def kept_head(folder: Path, ledger: str) -> Head | None:
 
 
 def keep_head(folder: Path, ledger: str, head: Head) -> None:
-    """Keep a committed head durably, unless a newer one is kept. A folder that cannot be written keeps none."""
+    """Store a committed head durably, unless a newer one is stored.
+
+    If the folder is not writable, nothing is stored.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the heads. It is created if it does not exist.
+    ledger : str
+        The identity of the ledger.
+    head : Head
+        The head to store.
+    """
     path = head_file(folder, ledger)
-    with suppress(OSError, LedgerError):  # the entry stands by now
+    with suppress(OSError, LedgerError):  # the entry is already committed, so this must not fail
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(folder, os.O_RDONLY)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # else of two processes the later could put the older one back
+            fcntl.flock(lock, fcntl.LOCK_EX)  # otherwise another process could replace this head by an older one
             kept = kept_head(folder, ledger)
             if kept is None or kept.entries < head.entries:
                 with NamedTemporaryFile("w", prefix=f"{path.name}-", dir=folder, delete=False) as part:  # mode 0600

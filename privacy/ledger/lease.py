@@ -1,10 +1,11 @@
-"""Leases: while a release runs, no other machine that shares its ledger can run it. See docs/ledger.md.
+"""Leases, which prevent two machines that share a ledger from running the same release. See docs/ledger.md.
 
-A lease is a row in the ledger's database, outside of history. A killed run's ends after LEASE_SECONDS. The next run
-from the same journal on the same machine, where the journal's own lock shows that the last one is dead, has the same
-token and may take the lease over at once. The token is kept as a hash.
+A lease is a row in the ledger's database that is not part of the history. If a run is killed, its lease ends after
+LEASE_SECONDS. The next run from the same journal on the same machine has the same token and can take over the lease at
+once. This is safe because the lock of the journal shows that the previous run is dead. Only a hash of the token is
+stored.
 
-Time is this machine's on SQLite, the server's on PostgreSQL.
+The time is the time of this machine on SQLite, and the time of the server on PostgreSQL.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from equistrata.privacy.ledger.tables import LEASES
 
 LEASE_SECONDS = 180.0
 _NAMED = "dataset = :dataset AND release_id = :release"
-RENEWALS = 4  # in the time of one lease: so many may fail before it ends
+RENEWALS = 4  # the number of renewals during one lease, so that some of them may fail
 
 
 class Lease:
-    """A release that this process holds in a ledger while a `with` block runs; see `Lease.check`."""
+    """Context manager that holds a release in a ledger. See also `Lease.check`."""
 
     def __init__(self, store: Store, dataset: str, release_id: str, token: str) -> None:
         self._store, self._mine = store, {"dataset": dataset, "release": release_id, "token": token}
@@ -50,11 +51,17 @@ class Lease:
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._renewing.join()
-        with suppress(LedgerError):  # then it ends by itself
+        with suppress(LedgerError):  # if this fails, the lease will expire
             self._let_go()
 
     def check(self) -> None:
-        """Raise LedgerError if another run has taken the release, after this one was silent for too long."""
+        """Check that this process still holds the release.
+
+        Raises
+        ------
+        LedgerError
+            If another run has taken over the release because the lease was not renewed for too long.
+        """
         if self._lost:
             raise LedgerError(
                 f"release {self._mine['release']!r} was taken over by another run, since this one was silent for over "
@@ -62,7 +69,7 @@ class Lease:
             )
 
     def _take(self) -> str | None:
-        """Take or renew it; the host of whoever has it instead."""
+        """Take or renew the lease. If another run holds it, return the name of its host."""
         mine = self._mine | {"host": _host(), "seconds": LEASE_SECONDS}
         with self._store.transaction(writes=True) as (connection, _):
             if self._store.path is not None:
@@ -79,7 +86,7 @@ class Lease:
 
     def _renew(self) -> None:
         while not self._over.wait(LEASE_SECONDS / RENEWALS):
-            with suppress(LedgerError):  # out of reach for a moment; the next renewal may be in time
+            with suppress(LedgerError):  # the database is not reachable now, but the next renewal may still be in time
                 self._lost = self._lost or self._take() is not None
 
 
@@ -95,9 +102,29 @@ def _take_in_file(connection: Connection, mine: Mapping[str, Any]) -> str | None
 
 
 def lease_holder(store: Store, dataset: str, release_id: str) -> str | None:
-    """The host of the run that holds a release now; None if none does. Raises LedgerError."""
+    """Return the host of the run that holds a release.
+
+    Parameters
+    ----------
+    store : Store
+        The database of the ledger.
+    dataset : str
+        The name of the data set.
+    release_id : str
+        The name of the release.
+
+    Returns
+    -------
+    str or None
+        The name of the host. If None, the release is not running.
+
+    Raises
+    ------
+    LedgerError
+        If the database cannot be used.
+    """
     with store.transaction() as (connection, _):
-        if store.path is not None and not inspect(connection).has_table(LEASES):  # none was ever taken
+        if store.path is not None and not inspect(connection).has_table(LEASES):  # there has never been a lease
             return None
         now = ":now" if store.path is not None else "clock_timestamp()"
         held = text(f"SELECT host FROM {LEASES} WHERE {_NAMED} AND until >= {now}")

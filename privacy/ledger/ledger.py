@@ -1,9 +1,10 @@
-"""The budget ledger: what every release from a data set costs, charged before it draws noise.
+"""The budget ledger, which records the cost of each release from a data set before its noise is drawn.
 
-A data set has a lifetime budget (ε, δ), converted to ρ in zCDP. A release reserves its ρ in one transaction before a
-mechanism sees a row; the reservation is then committed, or marked failed. Both are spent: there are no refunds. The sum
-stays within the budget, so all releases together are (ε, δ)-differentially private under the account's neighbouring
-relation. See docs/proofs/budget.md, also on what an edit of the history leaves to find (`Ledger.verify`).
+Each data set has a lifetime budget (ε, δ), which is converted to ρ in zCDP. A release reserves its ρ in one transaction
+before a mechanism reads any row. The reservation is then committed or marked as failed. Both count as spent, so there
+are no refunds. The sum of all reservations stays within the budget. Therefore, all releases together are (ε,
+δ)-differentially private under the neighbouring relation of the account. See docs/proofs/budget.md for the proof, and
+for the changes of the history that `Ledger.verify` can detect.
 
 >>> import tempfile
 >>> ledger = Ledger(Path(tempfile.mkdtemp()) / "ledger.db")
@@ -73,20 +74,28 @@ REMEDY = (
 
 
 class Ledger:
-    """The budgets of data sets, in one SQLite file or one PostgreSQL database. Any number of processes may use it.
+    """Privacy budgets of data sets, stored in a SQLite file or a PostgreSQL database.
 
-    Every method is one transaction. A ledger may be used by several threads, cross a fork, and be pickled.
+    Each method is one transaction. Any number of processes can use the ledger at the same time. A ledger can be used by
+    several threads and after a fork, and it can be pickled.
 
-    Args:
-        url: a SQLAlchemy URL (sqlite:///…, postgresql://…), or the path of a SQLite file.
-        lock_seconds: how long to wait while others write.
-        heads: a folder that keeps the newest head of each ledger (`equistrata.privacy.ledger.heads`). Then `verify`,
-            and everything that writes, refuses an older copy. None keeps and checks nothing.
+    Parameters
+    ----------
+    url : str or path-like
+        A SQLAlchemy URL that starts with `sqlite:///` or `postgresql://`, or the path of a SQLite file.
+    lock_seconds : float, default=20.0
+        The time to wait for other writers, in seconds.
+    heads : Path or None, default=None
+        A folder that stores the newest head of each ledger (see `equistrata.privacy.ledger.heads`). If it is given,
+        then `verify` and all methods that write refuse an older copy of the ledger. If None, heads are neither stored
+        nor checked.
 
-    Raises:
-        LedgerError: by every method, if the ledger is missing, read-only, locked, damaged, of another version or out of
-            reach; in one sentence without credentials. Then nothing was charged, unless the connection broke while
-            the database was committing: then the charge may stand, and is found under its release id.
+    Raises
+    ------
+    LedgerError
+        Raised by every method if the ledger is missing, read-only, locked, damaged, not reachable or of another
+        version. The message does not contain credentials. In this case nothing was charged, unless the connection was
+        lost while the database committed. Then the charge may exist, and it can be found by the name of the release.
     """
 
     def __init__(
@@ -105,35 +114,52 @@ class Ledger:
 
     @property
     def path(self) -> Path | None:
-        """The SQLite file, or None on PostgreSQL."""
+        """The path of the SQLite file, or None for a ledger on PostgreSQL."""
         return self._store.path
 
     @property
     def identity(self) -> str:
-        """The ledger's own name, drawn at random when it was made."""
+        """The name of the ledger, which was chosen at random when the ledger was created."""
         with self._now() as now:
             return str(now.row["ledger"])
 
     @property
     def head(self) -> Head:
-        """The end of the chain."""
+        """The end of the hash chain."""
         with self._now() as now:
             return now.head
 
     @property
     def key_name(self) -> str | None:
-        """The name of the key that fingerprints are made with; "" for none, None if nothing sets it yet."""
+        """The name of the key with which fingerprints are made.
+
+        It is empty if there is no key, and None if it is not yet set.
+        """
         with self._now() as now:
             return now.key()
 
     def key(self, given: str | None = None) -> bytes | None:
-        """The key for fingerprints at hand (`ledger_key`); None on PostgreSQL where none is given.
+        """Return the key for fingerprints that is available here (see `ledger_key`).
 
-        Raises LedgerError if it cannot be used, or is gone from beside a ledger with fingerprints made with it.
+        Parameters
+        ----------
+        given : str or None, default=None
+            The key. If None, the environment variable or the key file is used.
+
+        Returns
+        -------
+        bytes or None
+            The key. It is None if no key is given for a ledger on PostgreSQL.
+
+        Raises
+        ------
+        LedgerError
+            If the key cannot be used, or if the key file is missing although the ledger has fingerprints that were made
+            with it.
         """
         filed = self.path is not None and not given and not os.environ.get(KEY_VARIABLE)
-        # A key is made once: another one in its place would make all rows look new. Its file is there before the ledger
-        # names it, so the name is read first: another process may be making both.
+        # A key is created only once, because all rows would look new under another key. The file of the key is written
+        # before the ledger names the key, so the name is read first in case that another process creates both.
         if filed and self.key_name and not key_file(Path(self.path or "")).exists():
             raise LedgerError(
                 f"key file {str(key_file(Path(self.path or '')))!r} is gone, so rows cannot be recognised; restore it "
@@ -152,18 +178,40 @@ class Ledger:
         key: str | None = None,
         who: str | None = None,
     ) -> Rho:
-        """Open a data set's account with a lifetime budget, returned in zCDP; make the ledger itself if there is none.
+        """Open an account with a lifetime budget for a data set. The ledger is created if it does not exist.
 
-        Args:
-            dataset: a name of 1 to 100 printable characters.
-            epsilon, delta: the guarantee that all releases together must keep; 0 < ε ≤ 500, 0 < δ < 1.
-            relation: neighbouring tables (`privacy.budget.relation_of`); every release must be under the same.
-            same_people_as: accounts whose rows may be the same people's. Without it, their rows are refused under this
-                name; with it, their prices add up (`same_people`).
-            key: for fingerprints, as for `key`. It is set here: charges with fingerprints of another key are refused.
+        Parameters
+        ----------
+        dataset : str
+            The name of the data set, which has 1 to 100 printable characters.
+        epsilon : float
+            Parameter of the guarantee that all releases together must satisfy, 0 < ε ≤ 500.
+        delta : float
+            Parameter of the guarantee that all releases together must satisfy, 0 < δ < 1.
+        relation : str, default="add-remove"
+            The neighbouring relation (see `privacy.budget.relation_of`). All releases must use the same relation.
+        same_people_as : sequence of str, default=()
+            The accounts that may contain the same people. The rows of all other accounts are refused for this data set.
+            The costs of accounts with the same people add up (see `same_people`).
+        key : str or None, default=None
+            The key for fingerprints, as in the method `key`. The ledger will refuse charges with fingerprints of
+            another key.
+        who : str or None, default=None
+            The name of the user. If None, the current user and machine are used.
 
-        Raises LedgerError if the data set has an account (budgets are never changed), one of `same_people_as` has none,
-        the ledger has another key, or what is left of a deleted ledger lies there; InputError if (ε, δ) is no budget.
+        Returns
+        -------
+        Rho
+            The budget in zCDP.
+
+        Raises
+        ------
+        LedgerError
+            If the data set already has an account, because budgets are never changed. It is also raised if an account
+            in `same_people_as` does not exist, if the ledger uses another key, or if files of a deleted ledger are
+            found at this place.
+        InputError
+            If `epsilon` or `delta` is out of its range.
         """
         _check_name(dataset, "a data set")
         budget = Rho.from_epsilon_delta(epsilon, delta)
@@ -185,20 +233,41 @@ class Ledger:
         return budget
 
     def upgrade(self) -> None:
-        """Bring a ledger of an earlier version to what this one expects of its database. Its history stays.
+        """Update a ledger that was created by an earlier version. The history is not changed.
 
-        On PostgreSQL that is for the owner (see `equistrata.privacy.ledger.postgres`); LedgerError for anyone else.
+        On PostgreSQL, only the owner of the database can do this (see `equistrata.privacy.ledger.postgres`).
+
+        Raises
+        ------
+        LedgerError
+            If the user is not the owner.
         """
         self._store.upgrade()
 
     def set_key(self, key: str | None = None, *, who: str | None = None) -> bool:
-        """Set the key of fingerprints to the one at hand, as an entry of its own; whether it was another.
+        """Set the key for fingerprints to the one that is available here, as a new entry.
 
-        For a lost key, or one that a charge with a foreign key has set. Charges that were made with other
-        keys are not compared with later ones any more. On PostgreSQL it is for the owner; LedgerError for anyone else,
-        or where no key is at hand.
+        Use this method if the key was lost, or if a charge has set a wrong key. Charges with fingerprints of other keys
+        are no longer compared with later charges. On PostgreSQL, only the owner of the database can do this.
+
+        Parameters
+        ----------
+        key : str or None, default=None
+            The key, as in the method `key`.
+        who : str or None, default=None
+            The name of the user. If None, the current user and machine are used.
+
+        Returns
+        -------
+        bool
+            True if the key was changed.
+
+        Raises
+        ------
+        LedgerError
+            If no key is available, or if the user is not the owner.
         """
-        self.verify()  # before a key file is made
+        self.verify()  # must be called before a key file is created
         at_hand = ledger_key(self.path, key)
         if at_hand is None:
             raise LedgerError(f"no key for fingerprints is at hand; set {KEY_VARIABLE}")
@@ -211,18 +280,30 @@ class Ledger:
         return name != before
 
     def lease(self, dataset: str, release_id: str, token: str) -> Lease:
-        """Hold a release while the block runs, for everyone who shares the ledger (`equistrata.privacy.ledger.lease`).
+        """Return a context manager that holds a release for all users of the ledger.
 
-        Raises LedgerError on entering if another run, with another token, holds it.
+        Parameters
+        ----------
+        dataset : str
+            The name of the data set.
+        release_id : str
+            The name of the release.
+        token : str
+            A secret that identifies the run (see `equistrata.privacy.ledger.lease`).
+
+        Returns
+        -------
+        Lease
+            The context manager. It raises a LedgerError if another run with another token holds the release.
         """
         return Lease(self._store, dataset, release_id, token)
 
     def lease_holder(self, dataset: str, release_id: str) -> str | None:
-        """The host of the run that holds a release now; None if none does."""
+        """Return the host of the run that holds a release. If it is not running, return None."""
         return lease_holder(self._store, dataset, release_id)
 
     def same_people(self) -> list[SamePeople]:
-        """The groups of accounts that were opened as the same people's."""
+        """Return the groups of accounts that were opened for the same people."""
         return same_people(self.accounts())
 
     def reserve(
@@ -235,21 +316,39 @@ class Ledger:
         series: Standing | None = None,
         who: str | None = None,
     ) -> Entry:
-        """Charge a release, in one transaction, before any mechanism sees a row. There are no refunds.
+        """Charge a release in one transaction before a mechanism reads any row. There are no refunds.
 
-        Args:
-            rho: the whole cost, positive, under the relation of the particulars.
-            release_id: 1 to 100 printable characters, new to this data set unless the particulars have a reason why
-                the same release is charged again (noise had to be drawn again).
-            series: the month that it is of a series; the mark of the series is added to the parts.
-            who: as in `Entry`.
+        Parameters
+        ----------
+        dataset : str
+            The name of the data set.
+        rho : Rho, Fraction or float
+            The total cost of the release, ρ > 0, under the neighbouring relation in `particulars`.
+        release_id : str
+            The name of the release, which has 1 to 100 printable characters. It must be new to the data set, unless
+            `particulars` has a reason to charge the release again because noise had to be drawn again.
+        particulars : Particulars, default=NO_PARTICULARS
+            The details of the charge. By default, there are none.
+        series : Standing or None, default=None
+            The month, if the release belongs to a series. The mark of the series is added to the parts of the charge.
+        who : str or None, default=None
+            The name of the user. If None, the current user and machine are used.
 
-        Returns the entry, for `commit` or `fail`. Raises, when nothing was charged:
-            BudgetExceeded: more than is left, of the account or the series; it carries both amounts.
-            LedgerError: no such data set, another relation than its own, the release has been charged and no reason
-                is given, the fingerprint is of a foreign key or of other rows than at the release's first charge, or
-                the rows are those of another account that was not opened as the same people's.
-            InputError: no positive amount, or a month beyond the series' horizon.
+        Returns
+        -------
+        Entry
+            The reservation, which is an argument of `commit` and `fail`.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the cost is larger than the remaining amount of the account or of the series. Nothing is charged.
+        LedgerError
+            If the data set has no account or another relation, if the release was charged before and no reason is
+            given, if the fingerprint was made with another key, if it differs from the first charge of the release, or
+            if the rows belong to another account that was not opened for the same people. Nothing is charged.
+        InputError
+            If the amount is not positive, or if the month is beyond the horizon of the series. Nothing is charged.
         """
         amount = Rho.of(rho)
         if not amount:
@@ -283,44 +382,119 @@ class Ledger:
             return now.append("reserve", dataset, amount, spent + amount, texts)
 
     def commit(self, reservation: Entry, *, who: str | None = None) -> None:
-        """Mark a release as made. Idempotent. Raises LedgerError if it was marked failed, or is not in this ledger."""
+        """Mark a release as complete. A second call has no effect.
+
+        Parameters
+        ----------
+        reservation : Entry
+            The reservation of the release.
+        who : str or None, default=None
+            The name of the user. If None, the current user and machine are used.
+
+        Raises
+        ------
+        LedgerError
+            If the release was marked as failed, or if the reservation is not in this ledger.
+        """
         self._settle(reservation, "commit", None, who)
 
     def fail(self, reservation: Entry, reason: str | None = None, *, who: str | None = None) -> None:
-        """Mark a release as failed: spent, all the same. Idempotent. Raises LedgerError if committed, or not here."""
+        """Mark a release as failed. Its cost remains spent, and a second call has no effect.
+
+        Parameters
+        ----------
+        reservation : Entry
+            The reservation of the release.
+        reason : str or None, default=None
+            The reason of the failure.
+        who : str or None, default=None
+            The name of the user. If None, the current user and machine are used.
+
+        Raises
+        ------
+        LedgerError
+            If the release was committed, or if the reservation is not in this ledger.
+        """
         self._settle(reservation, "fail", reason, who)
 
     def resume(self, reservation: Entry, reason: str | None = None, *, who: str | None = None) -> None:
-        """Mark a release as resumed from what it had paid for, at no cost. Raises LedgerError as `fail`."""
+        """Mark a release as resumed from the noise that it has paid for. This does not cost anything.
+
+        Parameters
+        ----------
+        reservation : Entry
+            The reservation of the release.
+        reason : str or None, default=None
+            The reason.
+        who : str or None, default=None
+            The name of the user. If None, the current user and machine are used.
+
+        Raises
+        ------
+        LedgerError
+            If the release was committed, or if the reservation is not in this ledger.
+        """
         self._settle(reservation, "resume", reason, who)
 
     def account(self, dataset: str) -> Entry:
-        """The entry that opened a data set's account. Raises LedgerError if there is none."""
+        """Return the entry that opened the account of a data set.
+
+        Parameters
+        ----------
+        dataset : str
+            The name of the data set.
+
+        Returns
+        -------
+        Entry
+            The entry.
+
+        Raises
+        ------
+        LedgerError
+            If the account does not exist.
+        """
         with self._now() as now:
             return now.account(dataset)[0]
 
     def budget(self, dataset: str) -> Rho:
-        """The lifetime budget."""
+        """Return the lifetime budget of a data set."""
         return self.account(dataset).rho
 
     def spent(self, dataset: str) -> Rho:
-        """The sum of all reservations, whatever their outcome."""
+        """Return the sum of all reservations of a data set, regardless of their outcomes."""
         with self._now() as now:
             return now.account(dataset)[1]
 
     def remaining(self, dataset: str) -> Rho:
-        """What is left of the lifetime budget."""
+        """Return the amount that is left of the lifetime budget of a data set."""
         with self._now() as now:
             account, spent, _ = now.account(dataset)
         return account.rho - spent
 
     def accounts(self) -> list[Entry]:
-        """The entries that opened accounts, in order; their `spent` is of that moment."""
+        """Return the entries that opened accounts, in order. Their attribute `spent` refers to that time."""
         with self._now() as now:
             return now.entries(IS_CREATE)
 
     def history(self, dataset: str | None = None) -> list[Entry]:
-        """Every entry of one data set, or of all, in order. Raises LedgerError if there is no such data set."""
+        """Return the entries of a data set, in order.
+
+        Parameters
+        ----------
+        dataset : str or None, default=None
+            The name of the data set. If None, the entries of all data sets are returned.
+
+        Returns
+        -------
+        list of Entry
+            The entries.
+
+        Raises
+        ------
+        LedgerError
+            If the data set does not exist.
+        """
         with self._now() as now:
             if dataset is None:
                 return now.entries()
@@ -328,17 +502,49 @@ class Ledger:
             return now.entries(ENTRIES.c.dataset == dataset)
 
     def charges(self, dataset: str, release_id: str | None = None) -> list[Charge]:
-        """The reservations of a data set, or of one of its releases, with their outcomes."""
+        """Return the reservations of a data set with their outcomes.
+
+        Parameters
+        ----------
+        dataset : str
+            The name of the data set.
+        release_id : str or None, default=None
+            The name of a release. If None, the charges of all releases are returned.
+
+        Returns
+        -------
+        list of Charge
+            The charges.
+        """
         found = charges_of(self.history(dataset))
         return [charge for charge in found if release_id in (None, charge.entry.release_id)]
 
     def verify(self, anchors: Sequence[Head] = (), *, keep: bool = False) -> Head:
-        """Check all of history: the database's own integrity, every hash, every sum, and that no budget is overspent.
+        """Check the whole history of the ledger.
 
-        It finds a changed, missing, added or moved entry. It cannot find a new, whole chain, or an older copy of the
-        whole ledger: anchors do, heads that were printed earlier (on release cards), through which it must pass. So
-        does the newest head in the folder `heads`, where the ledger's own is kept then if `keep`.
-        Returns the head. Raises LedgerError naming the first entry that does not fit; OlderCopy for an anchor.
+        The method checks the integrity of the database, every hash, every sum, and that no budget is exceeded. It
+        detects entries that were changed, removed, added or moved. It cannot detect an older copy of the whole ledger
+        or a new chain that is complete. Such a replacement is detected with anchors, and with the newest head in the
+        folder `heads`.
+
+        Parameters
+        ----------
+        anchors : sequence of Head, default=()
+            Heads that were printed earlier, for example on release cards. The chain must contain all of them.
+        keep : bool, default=False
+            If True, store the head of the ledger in the folder `heads`.
+
+        Returns
+        -------
+        Head
+            The head of the ledger.
+
+        Raises
+        ------
+        LedgerError
+            If an entry is not valid. The message names the first of these entries.
+        OlderCopy
+            If the chain does not contain an anchor.
         """
         wanted: dict[int, set[str]] = {}
         for anchor in anchors:
@@ -379,8 +585,10 @@ class Ledger:
 
     @contextmanager
     def _now(self, *, writes: bool = False, newest: bool = False, keep: bool = False) -> Iterator[Transaction]:
-        """One transaction. It refuses an older copy if it writes, or `newest`; and keeps the head if it writes, or
-        `keep`."""
+        """Run one transaction.
+
+        An older copy is refused if `writes` or `newest`, and the head is stored if `writes` or `keep`.
+        """
         heads = self._heads if writes or newest else None
         with self._store.transaction(writes=writes) as (connection, row):
             now = Transaction(connection, row, self._store.describe())

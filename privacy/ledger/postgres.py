@@ -1,8 +1,9 @@
-"""A ledger in PostgreSQL: triggers that let it only grow, and functions that are the only way to charge it.
+"""Ledgers in PostgreSQL, with triggers that protect the history and functions that are the only way to add a charge.
 
-The functions run as the owner (the steward), and check in the database what `equistrata.privacy.ledger.ledger` checks
-outside of it; docs/ledger.md says what the role that makes releases can do and what it cannot. The hash is over the
-same canonical JSON as in `equistrata.privacy.ledger.chain.digest`, and the caller checks it.
+The functions run with the rights of the owner, who is the steward. They repeat the checks of
+`equistrata.privacy.ledger.ledger` in the database. The page docs/ledger.md describes what the role that makes releases
+can do. The functions hash the same canonical JSON as `equistrata.privacy.ledger.chain.digest`, and the caller checks
+the hash.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from equistrata.privacy.ledger.tables import HEAD as HEAD_TABLE
 from equistrata.privacy.ledger.tables import HEAD_MOVED, LEASES, METADATA
 
 ENTRIES, HEAD = ENTRIES_TABLE.name, HEAD_TABLE.name
-SAME_COLUMNS = 3  # columns with exactly the same values, equally often, are no chance
-WRITERS = 0x45515354  # an advisory lock of the database, in which writers queue
-REFUSED = "EQ001"  # the SQLSTATE of an entry that the functions do not make
-OTHER_KEY = "EQ002"  # of a fingerprint made with another key than the ledger's others
-FLOATS = 2**1074  # the denominator of every float divides it
+SAME_COLUMNS = 3  # this many columns do not have the same values, equally often, by chance
+WRITERS = 0x45515354  # the number of the advisory lock for which writers wait
+REFUSED = "EQ001"  # the SQLSTATE that is raised if the functions refuse an entry
+OTHER_KEY = "EQ002"  # the SQLSTATE that is raised if a fingerprint was made with a different key
+FLOATS = 2**1074  # a multiple of the denominator of every float
 
 SENTENCES = {
     "": "cannot be reached, or refuses the login; check its address and credentials",
@@ -55,13 +56,13 @@ GUARDS = (
 _LEASES_TABLE = f"""CREATE TABLE IF NOT EXISTS {LEASES} (dataset text, release_id text, token text NOT NULL,
     host text NOT NULL, until timestamptz NOT NULL, PRIMARY KEY (dataset, release_id))"""
 
-# What the names in braces of functions.sql stand for.
+# The values that replace the names in braces in functions.sql.
 _NAMES = {"ENTRIES": ENTRIES, "HEAD": HEAD, "LEASES": LEASES, "REFUSED": REFUSED, "OTHER_KEY": OTHER_KEY}
 _NUMBERS = {"WRITERS": WRITERS, "SAME_COLUMNS": SAME_COLUMNS, "FLOATS": FLOATS}
 
 
 def _functions(kind: str) -> Iterator[tuple[str, str, str]]:
-    """Signature, type and body of each function of a kind, from functions.sql."""
+    """Yield the signature, the return type and the body of each function of a kind in functions.sql."""
     sql = resources.files("equistrata.privacy.ledger").joinpath("functions.sql").read_text("utf-8")
     for name, value in (_NAMES | _NUMBERS).items():
         sql = sql.replace(f"{{{name}}}", str(value))
@@ -73,7 +74,7 @@ def _functions(kind: str) -> Iterator[tuple[str, str, str]]:
 
 DOORS = tuple(_functions("door"))
 
-# Who could write to the entries, as the worker of an earlier version could, gets the functions instead.
+# Roles that could write to the entries, such as the workers of an earlier version, may call the functions instead.
 _SEAL = f"""DO $$
 DECLARE named record; door regprocedure;
 BEGIN
@@ -102,7 +103,7 @@ AND privilege_type IN ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER')"""
 
 
 def postgres_engine(url: URL, lock_seconds: float) -> Engine:
-    """Connections to the database."""
+    """Create an engine with connections to the database."""
     arguments: dict[str, Any] = {"application_name": "equistrata", "client_encoding": "utf8"}
     if "connect_timeout" not in url.query:
         arguments["connect_timeout"] = 10
@@ -114,7 +115,7 @@ def postgres_engine(url: URL, lock_seconds: float) -> Engine:
     @event.listens_for(engine, "connect")
     def _settings(connection: Any, record: object) -> None:
         connection.execute(f"SET lock_timeout = {int(lock_seconds * 1000)}")
-        # A server may be set to forget its last commits in a crash; a charge must not be forgotten.
+        # A server can be configured to lose its last commits in a crash, but a charge must never be lost.
         connection.execute("SET synchronous_commit = on")
         connection.commit()
 
@@ -122,12 +123,30 @@ def postgres_engine(url: URL, lock_seconds: float) -> Engine:
 
 
 def queue(connection: Connection) -> None:
-    """Wait, in order, for other writers. On the row's own lock alone, fifty writers would take ten times as long."""
+    """Wait for other writers in order.
+
+    Waiting for the lock of the row alone would take fifty writers ten times as long.
+    """
     connection.execute(text(f"SELECT pg_advisory_xact_lock({WRITERS})"))
 
 
 def create_tables(connection: Connection, first_head: Callable[[str], dict[str, Any]]) -> bool:
-    """Make the tables; whether they were missing. Two creators at once would trip over each other in the catalogue."""
+    """Create the tables if they do not exist.
+
+    Creators wait for each other, because two of them would otherwise conflict in the system catalogue.
+
+    Parameters
+    ----------
+    connection : Connection
+        A connection of the owner.
+    first_head : callable
+        Function that returns the first head for the hash of a layout.
+
+    Returns
+    -------
+    bool
+        True if the tables were created, False if they existed.
+    """
     queue(connection)
     if inspect(connection).has_table(HEAD):
         return False
@@ -139,11 +158,11 @@ def create_tables(connection: Connection, first_head: Callable[[str], dict[str, 
 
 
 def install(connection: Connection) -> None:
-    """Make the functions, or make them anew, and take from everyone but the owner what lets one write to the tables.
+    """Create or replace the functions, and revoke the right to write to the tables from all roles except the owner.
 
-    Only for the tables' owner: the database refuses everyone else.
+    Only the owner of the tables can call this function successfully. The database refuses all other roles.
     """
-    run = connection.execution_options(no_parameters=True).exec_driver_sql  # per cent signs are PL/pgSQL's
+    run = connection.execution_options(no_parameters=True).exec_driver_sql  # percent signs belong to PL/pgSQL
     run(_LEASES_TABLE)
     schema = run("SELECT quote_ident(current_schema())").scalar_one()
     pinned = f"SET search_path = pg_catalog, {schema}, pg_temp"

@@ -1,8 +1,9 @@
-"""Series: releases of one data set that share a budget of their own, as the ledger's entries tell.
+"""Series of releases of one data set that share a budget, as recorded in the ledger.
 
-The charge of a month names its series among its parts: how many months there are, and (ε, δ) of all of them together.
-So the chain covers it, on every database, and what is spent and left follows from the entries alone. A month is a
-release: one that was resumed counts once, with all that was charged for it; one that was given up counts, too.
+The charge of each month contains the name of its series, the number of months, and the (ε, δ) of the whole series among
+its parts. The hash chain therefore protects this information on every database. The spent and the remaining amount are
+computed from the entries alone. Each release is one month. If it was resumed, it counts once and all of its charges are
+included. A release that was given up counts as well.
 
 >>> year = Series("people", 12, 1.0, 1e-9)
 >>> Series.parse(year.mark) == year, year.mark
@@ -30,13 +31,24 @@ _MARK = re.compile(rf"series ({NAME}): ([0-9]+) months at epsilon ([0-9.e+-]+), 
 
 @dataclass(frozen=True)
 class Series:
-    """A series as each of its charges states it.
+    """A series, as it is stated in each of its charges.
 
-    Attributes:
-        name: of 1 to 60 letters, digits, and . _ -
-        horizon: how many months it has at most.
-        epsilon, delta: of all of them together, for one unit.
-        front: how many times as much as another the first month costs; once that is charged, its charge says it.
+    Attributes
+    ----------
+    name : str
+        The name, which has 1 to 60 letters, digits, dots, dashes or underscores.
+    horizon : int
+        The largest number of months.
+    epsilon, delta : float
+        Parameters of the guarantee of all months together, for one unit.
+    front : float, default=1.0
+        The cost of the first month relative to the cost of another month. It is ignored once the first month is
+        charged, because its cost is then in the ledger.
+
+    Raises
+    ------
+    InputError
+        If the name, the horizon or `front` is invalid.
     """
 
     name: str
@@ -57,33 +69,46 @@ class Series:
 
     @property
     def mark(self) -> str:
-        """The part of a charge that names it."""
+        """The text that identifies the series among the parts of a charge."""
         numbers = f"{self.horizon} months at epsilon {float(self.epsilon)!r}, delta {float(self.delta)!r}"
         return f"series {self.name}: {numbers}"
 
     @classmethod
     def parse(cls, part: str) -> Series | None:
-        """What `mark` wrote; None for another part."""
+        """Read a series from the text of `mark`. If the text is another part of a charge, return None."""
         found = _MARK.fullmatch(part)
         return None if found is None else cls(found[1], int(found[2]), float(found[3]), float(found[4]))
 
     @property
     def total(self) -> Rho:
-        """What all months may cost together."""
+        """The total cost that all months may have."""
         return Rho.from_epsilon_delta(self.epsilon, self.delta)
 
     def price_of(self, month: int) -> Rho:
-        """What a month costs if no noise of an earlier one is drawn again."""
+        """Return the cost of a month if no noise of an earlier month was drawn again."""
         return self.total * ((Fraction(self.front) if month == 1 else 1) / (Fraction(self.front) + self.horizon - 1))
 
     def standing(self, charges: Iterable[Entry], release: str | None = None) -> Standing:
-        """Where the series stands before a release, by the data set's reservations.
+        """Return the state of the series before a release.
 
-        Raises LedgerError if another horizon or budget was stated before; InputError for a month beyond the horizon, or
-        if nothing is left.
+        Parameters
+        ----------
+        charges : iterable of Entry
+            The reservations of the data set.
+        release : str or None, default=None
+            The name of the release. A release that was charged before has the same month as before.
 
-        Args:
-            release: an id. One that was charged is the month that it was then.
+        Returns
+        -------
+        Standing
+            The month of the release and its cost.
+
+        Raises
+        ------
+        LedgerError
+            If an earlier charge states another horizon or budget.
+        InputError
+            If the month is beyond the horizon, or if nothing is left of the budget.
         """
         months: dict[str, Rho] = {}
         first: dict[str, Rho] = {}
@@ -124,17 +149,25 @@ class Series:
 
 @dataclass(frozen=True)
 class Standing:
-    """A month of a series, as the ledger has it.
+    """A month of a series, as it is recorded in the ledger.
 
-    Attributes:
-        series: its.
-        number: of the month, from 1.
-        price: what the month costs: what is left, over the months left, the first one counting `front` times; of one
-            that was charged, its first charge.
-        others: what was spent on other months.
-        earlier: of that, on the months before it.
-        own: what was spent on this one already.
-        before: the releases of the months before it, in order.
+    Attributes
+    ----------
+    series : Series
+        The series.
+    number : int
+        The number of the month, starting at 1.
+    price : Rho
+        The cost of the month. It is the remaining amount divided by the number of remaining months, where the first
+        month counts `front` times. For a month that was charged before, it is the amount of its first charge.
+    others : Rho
+        The amount that was spent on all other months.
+    earlier : Rho
+        The amount that was spent on the months before this one.
+    own : Rho
+        The amount that was already spent on this month.
+    before : tuple of str
+        The names of the releases of the earlier months, in order.
     """
 
     series: Series
@@ -146,11 +179,26 @@ class Standing:
     before: tuple[str, ...]
 
     def check(self, charges: Iterable[Entry], release: str, rho: Rho) -> None:
-        """Raise as `Series.standing`; LedgerError if another month was charged since; BudgetExceeded beyond the budget.
+        """Check that a charge still fits into the series.
 
-        Args:
-            charges: the data set's reservations by now.
-            release, rho: the charge to come.
+        Parameters
+        ----------
+        charges : iterable of Entry
+            The current reservations of the data set.
+        release : str
+            The name of the release.
+        rho : Rho
+            The amount to charge.
+
+        Raises
+        ------
+        LedgerError
+            If another release was charged for this month in the meantime, or if an earlier charge states another
+            horizon or budget.
+        BudgetExceeded
+            If the amount is larger than the remaining budget of the series.
+        InputError
+            If the month is beyond the horizon, or if nothing is left of the budget.
         """
         now = self.series.standing(charges, release)
         if now.number != self.number:
@@ -164,6 +212,6 @@ class Standing:
 
 
 def series_of(charges: Sequence[Entry]) -> dict[str, Series]:
-    """The series that reservations belong to, by name."""
+    """Return the series to which reservations belong, by name."""
     found = (Series.parse(part) for entry in charges for part in entry.parts)
     return {each.name: each for each in found if each is not None}

@@ -1,6 +1,6 @@
-"""A ledger in a SQLite file: triggers that let it only grow, durable commits, and a fair queue of writers.
+"""Ledgers in a SQLite file, with triggers that protect the history, durable commits and a fair order of writers.
 
-What is committed is in the one file, so a copy of that file is a copy of the ledger.
+All committed data are in a single file, so that a copy of this file is a copy of the ledger.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FILE_GUARDS = (
     _guard("equistrata_ledger_delete", f"DELETE ON {HEAD.name}"),
     _guard("equistrata_ledger_insert", f"INSERT ON {HEAD.name}", f"EXISTS (SELECT 1 FROM {HEAD.name})"),
 )
-# Made when the first lease is taken (`equistrata.privacy.ledger.lease`).
+# This table is created with the first lease (`equistrata.privacy.ledger.lease`).
 LEASES_TABLE = (
     f"CREATE TABLE {LEASES} (dataset TEXT, release_id TEXT, token TEXT NOT NULL, host TEXT NOT NULL, "
     "until REAL NOT NULL, PRIMARY KEY (dataset, release_id)) WITHOUT ROWID"
@@ -46,9 +46,10 @@ LEASES_TABLE = (
 
 
 def sqlite_engine(path: Path, writes: bool, lock_seconds: float) -> Engine:
-    """Connections to the file; a writing one begins as SQLite's one writer.
+    """Create an engine with connections to the file.
 
-    There is no pool: a resting connection would keep a ledger of an earlier version from leaving its write-ahead log.
+    A connection that writes begins as the only writer. There is no connection pool, because an idle connection would
+    prevent a ledger of an earlier version from leaving its write-ahead log.
     """
     engine = create_engine("sqlite://", poolclass=NullPool, creator=lambda: _connect(path, writes, lock_seconds))
 
@@ -63,8 +64,11 @@ def sqlite_engine(path: Path, writes: bool, lock_seconds: float) -> Engine:
 
 
 def _begin_writing(connection: Connection, lock_seconds: float) -> None:
-    """Become the one writer. SQLite's own waiting starves the earliest of many; here all have the same chance."""
-    raw: Any = connection.connection.dbapi_connection  # an error through SQLAlchemy costs twenty times as much
+    """Begin a transaction as the only writer.
+
+    All waiting processes have the same chance, unlike with the timeout of SQLite.
+    """
+    raw: Any = connection.connection.dbapi_connection  # raising an error through SQLAlchemy is twenty times slower
     deadline = time.monotonic() + lock_seconds
     raw.execute("PRAGMA busy_timeout = 0")
     while True:
@@ -80,18 +84,18 @@ def _begin_writing(connection: Connection, lock_seconds: float) -> None:
 
 
 def _connect(path: Path, writes: bool, lock_seconds: float) -> sqlite3.Connection:
-    # "rw" never makes a file: a mistyped path must not become an empty ledger. A copy on a read-only medium can be
-    # verified, if it was complete when copied (no journal beside it).
+    # The mode "rw" does not create a file, so that a mistyped path does not become an empty ledger. A copy on a
+    # read-only medium can be verified if it was complete when it was copied, so that there is no journal next to it.
     mode = "mode=rw"
     if not writes and not writable(path):
         mode = "mode=ro" if any(other.exists() for other in beside(path)) else "mode=ro&immutable=1"
     uri = f"{path.absolute().as_uri()}?{mode}"
     connection = sqlite3.connect(uri, uri=True, timeout=lock_seconds, isolation_level=None)
     try:
-        # EXTRA also syncs the journal's removal, which is what commits: it is still so after a power cut.
+        # EXTRA also syncs the removal of the journal, which commits the transaction, so it survives a power failure.
         connection.execute("PRAGMA synchronous = EXTRA")
-        if writes and connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):  # of an earlier version
-            with suppress(sqlite3.OperationalError):  # others have it open: the next writer then
+        if writes and connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):  # set by an earlier version
+            with suppress(sqlite3.OperationalError):  # if the file is in use, the next writer will try again
                 connection.execute("PRAGMA journal_mode = DELETE")
     except sqlite3.Error:
         connection.close()
@@ -100,7 +104,25 @@ def _connect(path: Path, writes: bool, lock_seconds: float) -> sqlite3.Connectio
 
 
 def create_file(path: Path, first_head: Callable[[str], dict[str, Any]], lock_seconds: float) -> None:
-    """Make the file beside its place, complete, and link it there: of two creators, one wins. Raises OSError."""
+    """Create the file of a ledger in one step.
+
+    The file is completed in a temporary folder and then linked to its path. If two processes do this at the same time,
+    one of the files is used.
+
+    Parameters
+    ----------
+    path : Path
+        The path of the file.
+    first_head : callable
+        Function that returns the first head for the hash of a layout.
+    lock_seconds : float
+        The time to wait for a lock, in seconds.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be created.
+    """
     with tempfile.TemporaryDirectory(prefix=f".{path.name}.", suffix=".part", dir=path.parent) as folder:
         part = Path(folder) / path.name
         part.touch(0o600)
@@ -116,29 +138,38 @@ def create_file(path: Path, first_head: Callable[[str], dict[str, Any]], lock_se
 
 
 def layout_hash(connection: Connection) -> str:
-    """A hash of the file's tables, indices and triggers, without the leases' table: it finds a change to them."""
+    """Return a hash of the tables, indices and triggers of the file, which detects changes.
+
+    The table of leases is excluded.
+    """
     rows = connection.exec_driver_sql("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name").all()
     leases = ("table", LEASES, LEASES, LEASES_TABLE)
     return hashlib.sha256(repr([tuple(row) for row in rows if tuple(row) != leases]).encode()).hexdigest()
 
 
 def file_damage(connection: Connection, layout: str) -> str | None:
-    """What SQLite finds wrong with its file or its tables, or None."""
+    """Return a description of the damage that SQLite finds in its file or its tables. If there is none, return None."""
     if connection.exec_driver_sql("PRAGMA integrity_check").scalars().all() != ["ok"]:
         return "its file is damaged (SQLite's integrity check fails)"
     return None if layout_hash(connection) == layout else "its tables or triggers were changed"
 
 
 def key_file(path: Path) -> Path:
-    """The file of the key of a ledger's fingerprints."""
+    """Return the path of the file that stores the key for fingerprints."""
     return path.with_name(path.name + ".key")
 
 
 def beside(path: Path) -> list[Path]:
-    """Files that SQLite may keep beside its own while it works, and that a copy of it needs."""
+    """Return the paths of the files that SQLite may use next to its own file.
+
+    A copy of the ledger needs these files as well.
+    """
     return [path.with_name(path.name + ending) for ending in ("-journal", "-wal", "-shm")]
 
 
 def writable(path: Path) -> bool:
-    """Whether the file may be written, by its mode too: the superuser could write to a read-only file."""
+    """Return True if the file is writable.
+
+    Its mode is checked as well, because the superuser can write to a read-only file.
+    """
     return bool(path.stat().st_mode & 0o222) and os.access(path, os.W_OK)

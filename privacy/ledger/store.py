@@ -1,8 +1,11 @@
-"""Transactions on a ledger's database, SQLite or PostgreSQL: one writer at a time, and no driver's words in an error.
+"""Transactions on the database of a ledger, which is SQLite or PostgreSQL.
 
-Two tables. `equistrata_entries` holds what happened and only grows: triggers refuse to change or remove a row.
-`equistrata_ledger` holds one row: the format's version, the ledger's own name, and the head (number of entries, hash
-of the last). Only its head moves, one step with each entry. The leases of running releases are no part of history.
+There is one writer at a time. Error messages never contain the text of a database driver.
+
+The database has two tables. The table `equistrata_entries` contains the history. Triggers prevent that its rows are
+changed or removed. The table `equistrata_ledger` has one row with the version of the format, the name of the ledger,
+and the head. The head consists of the number of entries and the hash of the last entry. It is the only part of the row
+that changes, by one step with each entry. The leases of running releases are not part of the history.
 """
 
 from __future__ import annotations
@@ -28,17 +31,36 @@ LOCK_SECONDS = 20.0
 
 
 class LedgerError(EquistrataError, ValueError):
-    """The ledger can't be used, or an entry doesn't fit. The sentence has no credentials and no driver's text."""
+    """Error that is raised if the ledger cannot be used or if an entry is not valid.
+
+    The message never contains credentials or the text of a database driver.
+    """
 
     exit_code = 2
 
 
 class OlderCopy(LedgerError):
-    """The ledger's history lacks an entry that is known from elsewhere: a copy of it was charged since."""
+    """Error that is raised if the ledger lacks an entry that is known from another source.
+
+    The ledger is then an older copy, and another copy was charged after it was made.
+    """
 
 
 class Store:
-    """Transactions on one ledger database, named as for `Ledger`. Raises LedgerError for an unusable URL."""
+    """Transactions on one database.
+
+    Parameters
+    ----------
+    url : str or path-like
+        A URL or a path, as in `Ledger`.
+    lock_seconds : float
+        The time to wait for other writers, in seconds.
+
+    Raises
+    ------
+    LedgerError
+        If the URL cannot be used.
+    """
 
     def __init__(self, url: str | os.PathLike[str], lock_seconds: float = LOCK_SECONDS) -> None:
         self.lock_seconds = lock_seconds
@@ -50,7 +72,7 @@ class Store:
             raise LedgerError("a ledger on PostgreSQL needs psycopg; install the extra, equistrata[postgres]")
 
     def describe(self) -> str:
-        """The ledger's place, without user or password."""
+        """Return a description of the database without user and password."""
         if self.path is not None:
             return f"ledger {str(self.path)!r}"
         return f"ledger in PostgreSQL database {self._url.database!r} at {self._url.host or 'the local socket'}"
@@ -60,9 +82,25 @@ class Store:
 
     @contextmanager
     def transaction(self, *, writes: bool = False) -> Iterator[tuple[Connection, dict[str, Any]]]:
-        """The connection and the ledger's own row, in one consistent view, which no writer disturbs.
+        """Run a transaction with one consistent view of the database.
 
-        One that writes overlaps with no other, is durable when the block ends, and rolled back if it raises.
+        Parameters
+        ----------
+        writes : bool, default=False
+            If True, the transaction does not overlap with any other writer. It is durable when the block ends, and it
+            is rolled back if the block raises an error.
+
+        Yields
+        ------
+        connection : Connection
+            The connection.
+        row : dict
+            The values of the ledger's own row.
+
+        Raises
+        ------
+        LedgerError
+            If the database cannot be used.
         """
         if self.path is not None:
             self._check_file(self.path, writes)
@@ -81,10 +119,19 @@ class Store:
             yield connection, {str(name): value for name, value in rows[0].items()}
 
     def create(self, first_head: Callable[[str], dict[str, Any]]) -> None:
-        """Make the tables unless they exist, with the first head from the layout's hash.
+        """Create the tables if they do not exist.
 
-        Of two that create at once, both find the same, whole ledger afterwards. Raises LedgerError if what is left of a
-        deleted ledger lies there, or nothing can be made.
+        If two processes do this at the same time, both use the same complete ledger afterwards.
+
+        Parameters
+        ----------
+        first_head : callable
+            Function that returns the first head for the hash of a layout.
+
+        Raises
+        ------
+        LedgerError
+            If the files of a deleted ledger are found at this place, or if the ledger cannot be created.
         """
         if self.path is None:
             with self._sentences(), self._engine(writes=True).begin() as connection:
@@ -106,13 +153,30 @@ class Store:
                 ) from None
 
     def upgrade(self) -> None:
-        """Bring what surrounds history to this version: functions and rights on PostgreSQL, the journal on SQLite."""
+        """Update the parts of the database other than the history.
+
+        These are functions and rights on PostgreSQL, and the journal mode on SQLite.
+        """
         with self.transaction(writes=True) as (connection, _):
             if self.path is None:
                 self._install(connection)
 
     def damage(self, connection: Connection, layout: str) -> str | None:
-        """What the database itself finds wrong with its file, its tables or who may write to them, or None."""
+        """Return a description of the damage that the database finds.
+
+        Parameters
+        ----------
+        connection : Connection
+            The connection.
+        layout : str
+            The hash of the layout when the ledger was created.
+
+        Returns
+        -------
+        str or None
+            The damage to the file or the tables, or the fact that other roles may write to them. If None, the database
+            is intact.
+        """
         if self.path is not None:
             return sqlite.file_damage(connection, layout)
         if connection.execute(text(postgres.OTHERS_WRITE)).scalar_one():
@@ -128,7 +192,7 @@ class Store:
         postgres.install(connection)
 
     def _engine(self, writes: bool) -> Engine:
-        """This process's engine: a connection that a fork has inherited is its parent's."""
+        """Return the engine of this process. A connection that was inherited in a fork must not be used."""
         key = os.getpid(), writes and self.path is not None
         if key not in self._engines:
             if self.path is None:
@@ -149,7 +213,7 @@ class Store:
 
     @contextmanager
     def _sentences(self) -> Iterator[None]:
-        """Replace errors of SQLAlchemy and its drivers, whose text may hold addresses, users and values."""
+        """Replace the errors of SQLAlchemy and the drivers, because they may contain addresses, users and values."""
         try:
             yield
         except DBAPIError as error:
@@ -181,14 +245,17 @@ class Store:
 
 
 def _close(engines: Mapping[tuple[int, bool], Engine]) -> None:
-    """Close this process's connections; those that a fork has inherited are its parent's to close."""
+    """Close the connections of this process.
+
+    Connections that were inherited in a fork are closed by the parent process.
+    """
     for (process, _), engine in engines.items():
         if process == os.getpid():
             engine.dispose()
 
 
 def _parsed(url: str | os.PathLike[str]) -> URL:
-    """The URL as SQLAlchemy's. What cannot be read is not quoted: it may hold a password."""
+    """Convert a URL for SQLAlchemy. An invalid URL is not quoted in the error, because it may contain a password."""
     named = os.fspath(url)
     if not named:
         raise LedgerError("a ledger needs a path or a URL, not an empty text")

@@ -1,13 +1,13 @@
-"""The tables of a ledger, which are the same on SQLite and PostgreSQL, and the names that both dialects share.
+"""The tables of a ledger, and the names that are used for both SQLite and PostgreSQL.
 
-Numbers are kept as text: a fraction or a float's shortest repr is the same on every database, to the last digit.
+Numbers are stored as text. The text of a fraction, or the shortest text of a float, is the same on every database.
 """
 
 from __future__ import annotations
 
 from sqlalchemy import CheckConstraint, Column, Index, Integer, MetaData, Table, Text
 
-VERSION = 1  # of the format
+VERSION = 1  # the version of the format
 METADATA = MetaData()
 ENTRY_TEXTS = (
     "at", "who", "kind", "dataset", "release_id", "rho", "spent", "epsilon", "delta", "relation", "mechanism", "strata",
@@ -35,7 +35,7 @@ HEAD = Table(
     Column("entries", Integer, nullable=False),
     Column("hash", Text, nullable=False),
 )
-LEASES = "equistrata_leases"  # not history: no hash covers it
+LEASES = "equistrata_leases"  # not part of the history and not covered by a hash
 
 HEAD_MOVED = """new.entries <> old.entries + 1 OR new.id <> old.id OR new.version <> old.version
     OR new.ledger <> old.ledger OR new.created <> old.created OR new.layout <> old.layout"""

@@ -1,4 +1,7 @@
-"""One transaction on a ledger: entries are read only if they match their hashes; one is added with the head."""
+"""A single transaction on a ledger.
+
+Entries are read only if they match their hashes. A new entry is always added together with the new head.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from equistrata.privacy.ledger.tables import ENTRIES, HEAD
 
 IS_CREATE, IS_RESERVE = ENTRIES.c.kind == "create", ENTRIES.c.kind == "reserve"
 SETS_KEY = ENTRIES.c.kind.in_(["create", "key"]) & ENTRIES.c.fingerprint.is_not(None)
-# The arguments of equistrata_charge and equistrata_settle, in order.
+# The names of the arguments of equistrata_charge and equistrata_settle, in order.
 _CHARGE_NAMES = (
     "dataset", "release", "rho", "reason", "parts", "epsilon", "delta", "relation", "mechanism", "strata",
     "fingerprint", "config", "journal", "who", "software",
@@ -30,23 +33,55 @@ _SETTLE_NAMES = ("entry", "kind", "reason", "who", "software")
 
 
 class Transaction:
-    """What is read and added within one transaction of `Store`; `row` is the ledger's own, `where` for messages."""
+    """Queries and additions within one transaction of `Store`.
+
+    Parameters
+    ----------
+    connection : Connection
+        The connection.
+    row : mapping of str to object
+        The values of the ledger's own row.
+    where : str
+        A description of the ledger for error messages.
+    """
 
     def __init__(self, connection: Connection, row: Mapping[str, Any], where: str) -> None:
         self.connection, self.row, self._where = connection, row, where
         self.head = Head(row["entries"], row["hash"])
 
     def rows(self, query: Select[Any]) -> Iterator[dict[str, Any]]:
-        """The rows of a query, unchecked."""
+        """Yield the rows of a query, without a check of their hashes."""
         yield from map(dict, self.connection.execute(query).mappings())
 
     def entries(self, *where: ColumnElement[bool]) -> list[Entry]:
-        """The entries for which all of `where` holds, in order. Raises LedgerError if one does not match its hash."""
+        """Return the entries that satisfy all conditions, in order.
+
+        Parameters
+        ----------
+        *where : ColumnElement of bool
+            The conditions.
+
+        Returns
+        -------
+        list of Entry
+            The entries.
+
+        Raises
+        ------
+        LedgerError
+            If an entry does not match its hash.
+        """
         return [self._entry(row) for row in self.rows(select(ENTRIES).where(*where).order_by(ENTRIES.c.entry))]
 
     def key(self) -> str | None:
-        """The name of the key that fingerprints are made with: what the steward stated last, "" for none; in a ledger
-        in which nothing was stated, that of the first charge; else None."""
+        """Return the name of the key with which fingerprints are made.
+
+        Returns
+        -------
+        str or None
+            The name that the steward set last. It is empty if the steward set no key. If nothing was set, it is the key
+            of the first charge with a fingerprint. If there is no such charge, it is None.
+        """
         stated = self.entries(SETS_KEY)[-1:]
         if not stated:
             first = select(func.min(ENTRIES.c.entry)).where(IS_RESERVE, ENTRIES.c.fingerprint.like("key=%"))
@@ -54,15 +89,48 @@ class Transaction:
         return str(stated[0].fingerprint).partition(" ")[0].removeprefix("key=") if stated else None
 
     def check_holds(self, head: Head, remedy: str) -> None:
-        """Raise OlderCopy unless the chain passes through a head."""
+        """Check that the hash chain contains a head.
+
+        Parameters
+        ----------
+        head : Head
+            The head.
+        remedy : str
+            The end of the error message, which describes what to do.
+
+        Raises
+        ------
+        OlderCopy
+            If the chain does not contain the head.
+        """
         found = [row["hash"] for row in self.rows(select(ENTRIES.c.hash).where(ENTRIES.c.entry == head.entries))]
         if head.entries and found != [head.hash]:
             raise OlderCopy(f"{self._where} lacks entry {head.entries}, {remedy}")
 
     def account(self, dataset: str, release_id: str | None = None) -> tuple[Entry, Rho, Entry | None]:
-        """The entry that opened an account, what is spent, and the first charge of that release; in one query.
+        """Return the state of an account, using one query.
 
-        Raises LedgerError without such an account, or if an entry or the head does not fit.
+        Parameters
+        ----------
+        dataset : str
+            The name of the data set.
+        release_id : str or None, default=None
+            The name of a release.
+
+        Returns
+        -------
+        opened : Entry
+            The entry that opened the account.
+        spent : Rho
+            The amount that is spent.
+        first : Entry or None
+            The first charge of the release.
+
+        Raises
+        ------
+        LedgerError
+            If the account does not exist, if an entry does not match its hash, or if the head does not match the last
+            entry.
         """
         mine = ENTRIES.c.dataset == dataset
         newest = select(func.max(ENTRIES.c.entry)).where(mine).scalar_subquery()
@@ -90,14 +158,35 @@ class Transaction:
         texts: Mapping[str, str | None],
         settles: int | None = None,
     ) -> Entry:
-        """Add the next entry, and move the head to it.
+        """Add the next entry and move the head to it.
 
-        Args:
-            rho, spent: its amount, and what is spent of the account with it.
-            texts: its other texts, by the names of the table; without `who`, this user and machine.
-            settles: the number of the reservation that it belongs to.
+        On PostgreSQL, only the owner can open accounts and set keys. All other entries are added by functions of the
+        database.
 
-        On PostgreSQL only the owner may open accounts and set keys; the database's own functions add everything else.
+        Parameters
+        ----------
+        kind : str
+            The kind of the entry.
+        dataset : str
+            The name of the data set.
+        rho : Rho
+            The amount of the entry.
+        spent : Rho
+            The amount that is spent of the account, including this entry.
+        texts : mapping of str to str or None
+            The other values of the entry, by column name. If `who` is missing, it is this user and machine.
+        settles : int or None, default=None
+            The number of the reservation to which the entry belongs.
+
+        Returns
+        -------
+        Entry
+            The new entry.
+
+        Raises
+        ------
+        LedgerError
+            If the database wrote an entry that does not match its hash.
         """
         row: dict[str, Any] = dict.fromkeys(ENTRIES.c.keys()) | dict(texts)
         row |= {"settles": settles, "kind": kind, "dataset": dataset, "who": texts.get("who") or _user()}
@@ -118,7 +207,7 @@ class Transaction:
         call = text(f"SELECT equistrata_{function}({', '.join(f':{name}' for name in names)})")
         made = Head.parse(self.connection.execute(call, {name: given[name] for name in names}).scalar_one())
         (written,) = self.rows(select(ENTRIES).where(ENTRIES.c.entry == made.entries))
-        if not digest(written) == written["hash"] == made.hash:  # raised, so that it is rolled back
+        if not digest(written) == written["hash"] == made.hash:  # the error causes a rollback
             raise LedgerError("the ledger's database wrote an entry that does not match its hash; nothing was charged")
         return self._added(written)
 
@@ -138,7 +227,7 @@ class Transaction:
 def _user() -> str:
     try:
         user = getpass.getuser()
-    except (OSError, KeyError):  # a user id without a name, as in some containers
+    except (OSError, KeyError):  # the user id has no name, for example in some containers
         user = f"uid {os.getuid()}"
     return f"{user}@{socket.gethostname()}"
 
@@ -147,5 +236,5 @@ def _user() -> str:
 def _software() -> str:
     try:
         return f"equistrata {version('equistrata')}"
-    except PackageNotFoundError:  # run from a checkout that was never installed
+    except PackageNotFoundError:  # equistrata runs from a checkout and is not installed
         return "equistrata"

@@ -1,1 +1,1 @@
-"""`equistrata plan`: of an estimate in each stratum, or of a synthesis."""
+"""The command `equistrata plan`, which predicts the accuracy of a release."""

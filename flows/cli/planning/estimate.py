@@ -1,4 +1,4 @@
-"""A plan of an estimate as plain values and as words: each stratum, and what is unreadable."""
+"""The plan of an estimate as plain values and as text, with the strata in which the estimate is not readable."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLANNED = "rows", "smallest_epsilon", "rows_needed", "reached", "half_width", "h
 MECHANISMS = (
     "count with Laplace noise, declared size", "Coinpress, noisy size", "Coinpress at two levels, noisy sizes"
 )  # fmt: skip
-LISTED = 6  # strata named in one line of the foot
+LISTED = 6  # the largest number of strata that are named in a line
 SHADES = {"readable": "green", "unreadable": "yellow", "too few rows": "red"}
 
 
@@ -33,11 +33,30 @@ def estimate_document(
     sizes: Mapping[Key, float],
     source: str,
 ) -> dict[str, Any]:
-    """The plan as plain values; None for "no ε is enough" and what does not apply. Raises InputError.
+    """Return the plan of an estimate as plain values.
 
-    Args:
-        sizes: expected rows of each stratum, public.
-        source: where they are from.
+    Parameters
+    ----------
+    settings : PlanSettings
+        The settings.
+    asked : MeanQuestion or ProportionQuestion
+        The planned estimate.
+    strata : Strata
+        The strata.
+    sizes : mapping of Key to float
+        The expected number of rows of each stratum, which is public.
+    source : str
+        The source of the sizes.
+
+    Returns
+    -------
+    dict
+        The plan. A value is None if it does not apply, or if no ε is sufficient.
+
+    Raises
+    ------
+    InputError
+        If a setting is out of its range.
     """
     from equistrata.inference.planning.forecast import CONFIDENCE
     from equistrata.inference.planning.mean_question import MeanQuestion
@@ -80,12 +99,12 @@ def _relation(asked: MeanQuestion | ProportionQuestion, neighbours: Neighbours) 
 
 
 def finite(number: float) -> float | None:
-    """The number, or None for what JSON has no word for."""
+    """Return the number, or None if it cannot be represented in JSON."""
     return number if math.isfinite(number) else None
 
 
 def print_estimate(plan: dict[str, Any]) -> None:
-    """The plan for people."""
+    """Print the plan as text."""
     from equistrata.eval.report.templating import template
 
     words: Any = template(Path(__file__).with_name("plan.txt.j2"), escaped=escape, listed=_listed)
@@ -109,7 +128,7 @@ def print_estimate(plan: dict[str, Any]) -> None:
 
 
 def _shown(reached: float, goal: str) -> str:
-    """A power, or a relative error; beyond ten the number says nothing more."""
+    """Return a power or a relative error as text. Errors above ten are not distinguished."""
     if goal == "power":
         return f"{reached:.3f}"
     return f"{reached:.2g}" if reached < 10 else "> 10"

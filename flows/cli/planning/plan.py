@@ -1,4 +1,4 @@
-"""`equistrata plan`: from public numbers alone, an estimate in each stratum, or how noisy a synthesis will be."""
+"""The command `equistrata plan`, which plans an estimate or a synthesis from public numbers only."""
 
 from __future__ import annotations
 
@@ -21,17 +21,19 @@ if TYPE_CHECKING:
 
 NEW_YORK = "ny2018_sex_rac1p.csv"
 NEW_YORK_COLUMNS = ("SEX", "RAC1P")
-RELATIVE_ERROR = 0.1  # the goal if none is given
-ALPHA = 0.05  # if none is given
+RELATIVE_ERROR = 0.1  # the default goal
+ALPHA = 0.05  # the default value
 OF_ESTIMATES = "column", "reference", "effect", "relative_error", "about", "alpha", "beta", "tail", "shrinkage"
 
 
 @command("plan", PlanSettings)
 def plan_command(settings: PlanSettings) -> None:
-    """Plan before spending: the smallest ε of each stratum, the rows it needs, and the strata that no ε makes readable.
+    """Plan an estimate or a synthesis before any budget is spent. There is no privacy cost.
 
-    With a synthesizer, its noise instead: the error of marginals by stratum, and the ε from which pairs of columns are
-    readable. Needs public numbers only, reads no rows, and costs no privacy.
+    The plan shows the smallest ε and the number of rows that an estimate needs in each stratum. It also lists the
+    strata in which the estimate is not readable for any ε. If --synthesizer is given, the plan shows the noise of a
+    synthesis instead. It consists of the errors of marginals by stratum, and of the ε from which pairs of columns are
+    readable. All inputs are public numbers, and no rows are read.
 
     [bold]Examples[/bold]
       equistrata plan --strata RAC1P --reference 0.25 --effect 0.05 --beta 0.1 --epsilon 0.5
@@ -46,7 +48,13 @@ def plan_command(settings: PlanSettings) -> None:
 
 
 def plan_document(settings: PlanSettings) -> dict[str, Any]:
-    """The plan as plain values: what the command prints as JSON. Raises InputError. Cost: none."""
+    """Return the plan as plain values, which the command prints as JSON. There is no privacy cost.
+
+    Raises
+    ------
+    InputError
+        If a setting is out of its range.
+    """
     return planned(settings) if settings.synthesizer is None else _planned_synthesis(settings)[1]
 
 
@@ -61,7 +69,13 @@ def _plan_estimate(settings: PlanSettings) -> None:
 
 
 def planned(settings: PlanSettings) -> dict[str, Any]:
-    """The plan of an estimate as plain values. Raises InputError for a setting out of its range."""
+    """Return the plan of an estimate as plain values.
+
+    Raises
+    ------
+    InputError
+        If a setting is out of its range.
+    """
     from equistrata.data.schema import Schema
     from equistrata.data.strata import Strata
     from equistrata.data.units.unit import unit_sizes_of
@@ -133,7 +147,13 @@ def _plan_synthesis(settings: PlanSettings) -> None:
 
 
 def _planned_synthesis(settings: PlanSettings) -> tuple[Schema, dict[str, Any]]:
-    """The schema as declared, and the plan. Raises InputError."""
+    """Return the declared schema and the plan of a synthesis.
+
+    Raises
+    ------
+    InputError
+        If a setting is out of its range.
+    """
     from equistrata.data.schema import Schema
     from equistrata.data.strata import Strata
     from equistrata.flows.cli.planning.synthesis import synthesis_document
@@ -150,9 +170,9 @@ def _planned_synthesis(settings: PlanSettings) -> tuple[Schema, dict[str, Any]]:
     if raw.survey_weight is not None:
         check_weighed(raw.survey_weight, settings.strata, str(settings.synthesizer))
     schema = raw.supposed()
-    _ = schema.sizes  # raises for a column without bins
+    _ = schema.sizes  # raises an error if a column has no bins
     _check_strata(settings, schema)
-    _ = Strata.over(raw, settings.strata)  # raises for an open column
+    _ = Strata.over(raw, settings.strata)  # raises an error if a column is open
     strata = Strata.over(schema, settings.strata)
     weights = _sizes(settings, strata)
     sizes = _rows(settings, strata, weights)
@@ -197,7 +217,10 @@ def _question(settings: PlanSettings, column: Column | None) -> MeanQuestion | P
 
 
 def _sizes(settings: PlanSettings, strata: Strata) -> PublicWeights:
-    """Public sizes from a file, or New York's for a built-in schema; with --rows, only their shares count."""
+    """Return public sizes from a file or, for a built-in schema, from New York.
+
+    With --rows, only their shares are used.
+    """
     from equistrata.data.columns.cells import numbers
     from equistrata.data.columns.column import Column
     from equistrata.data.declaration import built_in_schemas
@@ -226,7 +249,7 @@ def _sizes(settings: PlanSettings, strata: Strata) -> PublicWeights:
 
 
 def _typed(settings: PlanSettings, strata: Strata) -> PublicWeights:
-    """The sizes that were typed. Raises InputError."""
+    """Return the sizes that were given on the command line. If they are not valid, raise an InputError."""
     from equistrata.data.weights import PublicWeights
 
     if settings.weights is not None:
@@ -244,13 +267,13 @@ def _typed(settings: PlanSettings, strata: Strata) -> PublicWeights:
 
 
 def _order(strata: Strata, most: int = 6) -> str:
-    """The first groups, in their order."""
+    """Return the labels of the first groups in order."""
     labels = [strata.label(key) for key in strata.keys[:most]]
     return "; ".join(labels) + ("; …" if len(strata.keys) > most else "")
 
 
 def _rows(settings: PlanSettings, strata: Strata, weights: PublicWeights) -> dict[Key, float]:
-    """The expected rows of each stratum. Raises InputError."""
+    """Return the expected number of rows of each stratum. If it is not known, raise an InputError."""
     rows = weights.total if settings.rows is None else settings.rows
     if rows is None:
         raise InputError(f"the sizes from {weights.source} are shares; give the number of rows in all with --rows")

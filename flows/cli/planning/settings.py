@@ -1,4 +1,4 @@
-"""What `equistrata plan` is asked: its options, and the arguments of `equistrata.plan`."""
+"""The settings of a plan, which are the options of `equistrata plan` and the arguments of `equistrata.plan`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from equistrata.data.units.unit import MOST_ROWS, Neighbours, Weights
 from equistrata.flows.config.settings import Flag, Names, Settings, Texts, setting
 from equistrata.synth.names import Ours
 
-TAIL = 0.007  # of the rows on a side, as the prior of clips expects it at some 1,000 rows: half of .05/ln 50
+TAIL = 0.007  # the share of rows in each tail that the prior of clips expects at about 1,000 rows: half of .05/ln 50
 
 
 class PlanSettings(Settings):

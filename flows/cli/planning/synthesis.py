@@ -1,4 +1,4 @@
-"""`equistrata plan --synthesizer`: the noise of a synthesis, and from which ε relations of columns are readable."""
+"""The plan of a synthesis, which shows its noise and the ε from which the relations of columns are readable."""
 
 from __future__ import annotations
 
@@ -22,21 +22,38 @@ if TYPE_CHECKING:
     from equistrata.flows.cli.planning.settings import PlanSettings
     from equistrata.synth.noise_plan import NoisePlan
 
-BOUNDS = range(1, 9)  # rows of a unit
+BOUNDS = range(1, 9)  # the bounds on the rows of a unit that are compared
 _FORMS: tuple[Weights, Weights] = ("rows", "units")
-PAIRS_LISTED = 6  # pairs of columns named in one line
+PAIRS_LISTED = 6  # the largest number of pairs of columns that are named in a line
 
 
 def synthesis_document(
     settings: PlanSettings, strata: Strata, sizes: Mapping[Key, float], source: str
 ) -> dict[str, Any]:
-    """The plan as plain values; None for "at no ε" and what is not measured. Raises InputError.
+    """Return the plan of a synthesis as plain values. There is no privacy cost, because all inputs are public.
 
-    Cost: nothing; all that comes in is public. As in releases, a part of ρ buys noisy sizes of the strata.
+    As in a release, a part of ρ is spent on noisy sizes of the strata.
 
-    Args:
-        sizes: expected rows of each stratum, public.
-        source: where they are from.
+    Parameters
+    ----------
+    settings : PlanSettings
+        The settings.
+    strata : Strata
+        The strata.
+    sizes : mapping of Key to float
+        The expected number of rows of each stratum, which is public.
+    source : str
+        The source of the sizes.
+
+    Returns
+    -------
+    dict
+        The plan. A value is None if it is not measured, or if no ε is sufficient.
+
+    Raises
+    ------
+    InputError
+        If a setting is out of its range.
     """
     from equistrata.data.strata import Strata
     from equistrata.data.units.unit import Unit, better_weights, unit_sizes_of
@@ -57,7 +74,7 @@ def synthesis_document(
     sizes = {key: used * size for key, size in sizes.items()}
 
     def planned(rows: int, weights: Weights = "rows") -> NoisePlan:
-        shares = unit_sizes or [1.0] * rows  # as `noise_ratio` supposes
+        shares = unit_sizes or [1.0] * rows  # the assumption of `noise_ratio`
         counts = rows_kept(shares, rows, weights) / (used if unit_sizes else rows_kept(shares, rows))
         unit = Unit("unit" if rows > 1 else None, rows, weights=weights, relation=relation)
         wide = Strata.over(replace(strata.schema, unit=unit).modelled, strata.columns)
@@ -119,9 +136,21 @@ def synthesis_document(
 
 
 def rows_kept(unit_sizes: Sequence[float], at_most: int, weights: Weights = "rows") -> float:
-    """The rows that are used where so many of each unit are, as a share of all; by units: these, as a share of rows.
+    """Return the share of rows that are used if the number of rows of each unit is bounded.
 
-    The shares are those of `unit_sizes_of`.
+    Parameters
+    ----------
+    unit_sizes : sequence of float
+        The shares of units with 1, 2, … rows, from `unit_sizes_of`.
+    at_most : int
+        The bound.
+    weights : {"rows", "units"}, default="rows"
+        If "units", return the number of units as a share of the rows.
+
+    Returns
+    -------
+    float
+        The share.
     """
     whole = math.fsum(share * size for size, share in enumerate(unit_sizes, start=1))
     most = at_most if weights == "rows" else 1
@@ -129,10 +158,11 @@ def rows_kept(unit_sizes: Sequence[float], at_most: int, weights: Weights = "row
 
 
 def _of_units(plans: Mapping[Weights, NoisePlan], rows: int, unit_sizes: Sequence[float]) -> dict[str, Any]:
-    """A bound on the rows of a unit: the noise by what counts as one, and what is lost by leaving rows out, at most.
+    """Return the noise and the loss for a bound on the rows of a unit, as total variation distances.
 
-    Each in total variation distance; noise of a column in a stratum (at its least noisy level, averaged by rows) and of
-    a pair over all rows. `weights` has the least noise.
+    The noise of a column is its error in a stratum at the level with the least noise, averaged over rows. The noise of
+    a pair of columns is its error over all rows. The entry `weights` is the form with the least noise. The loss is an
+    upper bound for the error that is caused by leaving rows out.
     """
     kept = rows_kept(unit_sizes, rows)
     one = {weights: _column_noise(plan) for weights, plan in plans.items()}
@@ -154,7 +184,7 @@ def _pair_noise(plan: NoisePlan) -> float | None:
 
 
 def _errors(plan: NoisePlan, floors: Mapping[tuple[str, ...], float], key: Key) -> dict[str, Any]:
-    """By level, and at the finest that is readable."""
+    """Return the errors at each level, and the error at the finest readable level."""
     errors = plan.errors(floors, key)
     level = plan.finest(errors)
     return {
@@ -169,13 +199,13 @@ def _label(level: tuple[str, ...]) -> str:
 
 
 def _rounded_up(epsilon: float) -> float:
-    """To two digits."""
+    """Round up to two digits."""
     unit = 1 - math.floor(math.log10(epsilon))
     return round(math.ceil(epsilon * 10.0**unit) / 10.0**unit, unit)
 
 
 def print_synthesis(plan: Mapping[str, Any]) -> None:
-    """For a terminal: the plan's assumptions, a table by stratum, and the pairs of columns."""
+    """Print the assumptions of the plan, a table by stratum, and the pairs of columns."""
     said = (
         f"[bold]synthesis[/] by {plan['mechanism']} of {len(plan['columns'])} columns: the noise of marginals, as "
         "expected total variation distance; a model smooths it, and adds errors of its own",
@@ -207,7 +237,7 @@ def print_synthesis(plan: Mapping[str, Any]) -> None:
 
 
 def _about_units(plan: Mapping[str, Any]) -> list[Table | str]:
-    """What a bound on the rows of a unit costs."""
+    """Describe the effect of a bound on the rows of a unit."""
     if plan["at_most"] == 1 and not plan["units"]:
         return []
     said = (

@@ -1,1 +1,1 @@
-"""What releases say to who received their folders: of one release, and of a series of them."""
+"""Commands for the recipients of releases and series of releases."""

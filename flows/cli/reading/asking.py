@@ -1,4 +1,4 @@
-"""What is asked of releases at the command line, and how the lines of an answer are called."""
+"""Questions about releases on the command line, and the labels of the answers."""
 
 from __future__ import annotations
 
@@ -14,20 +14,26 @@ if TYPE_CHECKING:
 
     from equistrata.analysis.release import Release
 
-BOTH = ("former", "later")  # the two numbers of a change
-PARTS = ("privacy_error", "sampling_error")  # of the standard error
+BOTH = ("former", "later")  # the names of the two numbers of a change
+PARTS = ("privacy_error", "sampling_error")  # the parts of the standard error
 MOST_LINES = 200
 _HEIGHTS = "▁▂▃▄▅▆▇█"
 
 
 def asked_of(release: Release, text: str | None) -> Any:
-    """COLUMN, or COLUMN=VALUE as a condition."""
+    """Return COLUMN as a name, or COLUMN=VALUE as a condition."""
     whole = text is None or text in release.schema.names or "=" not in text
     return text if whole else _condition(release, str(text))
 
 
 def conditions(release: Release, texts: Sequence[str]) -> dict[str, Any]:
-    """Those of `--where`. Raises InputError for a column that is named twice: one of the two would be forgotten."""
+    """Return the conditions of `--where`.
+
+    Raises
+    ------
+    InputError
+        If a column is named more than once, because only one of its values would be used.
+    """
     found: dict[str, Any] = {}
     for text in texts:
         if twice := found.keys() & (condition := _condition(release, text)).keys():
@@ -37,7 +43,10 @@ def conditions(release: Release, texts: Sequence[str]) -> dict[str, Any]:
 
 
 def _condition(release: Release, text: str) -> dict[str, Any]:
-    """COLUMN=VALUE, as texts: what a value names is read as in Python (`equistrata.analysis.axes`)."""
+    """Return the condition COLUMN=VALUE with texts.
+
+    The value is interpreted as in Python (see `equistrata.analysis.axes`).
+    """
     name, equals, value = _parted(release, text)
     if not equals:
         raise InputError(f"{text!r} is no condition; write COLUMN=VALUE")
@@ -45,7 +54,7 @@ def _condition(release: Release, text: str) -> dict[str, Any]:
 
 
 def _parted(release: Release, text: str) -> tuple[str, str, str]:
-    """A column's name, =, and what follows; of names that hold = themselves the longest that the release has."""
+    """Split a condition at the equals sign. If the names of columns contain this sign, the longest name is used."""
     starts = [name for name in release.schema.names if "=" in name and text.startswith(f"{name}=")]
     if not starts:
         return text.partition("=")
@@ -54,13 +63,13 @@ def _parted(release: Release, text: str) -> tuple[str, str, str]:
 
 
 def labels_of(found: pd.DataFrame) -> list[str]:
-    """The columns of an answer that say what a line is about."""
+    """Return the columns of an answer that describe its lines."""
     numbers = {*BOTH, "estimate", "lower", "upper", "standard_error", *PARTS, "counted", "basis", "p_value"}
     return [name for name in found.columns if name not in numbers]
 
 
 def words_of(release: Release, name: str, value: Any) -> str:
-    """A label in words, with its value behind it where others have these words as their label or value."""
+    """Return a label for a value. If the label is not unique in the column, the value is appended."""
     from equistrata.analysis.headings import column_of
 
     name = column_of(name)
@@ -91,23 +100,23 @@ def _interaction(release: Release, term: str) -> str:
 
 
 def shown_number(value: float) -> str:
-    """A number of an answer for a table; nothing for one that was refused."""
+    """Return a number for a table. If it was refused, the text is empty."""
     return "" if value != value else f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
 
 
 def print_answers(found: pd.DataFrame) -> None:
-    """An answer as JSON; null for what was refused or has no end."""
+    """Print an answer as JSON. Values that were refused or are infinite become null."""
     finite = found.astype(object).replace([math.inf, -math.inf], None)
     print_json(finite.where(found.notna(), None).to_dict("records"), allow_nan=False)
 
 
 def noisy(found: pd.DataFrame) -> pd.Series[bool]:
-    """Which lines of an answer are noise: their interval is as wide as the value, or wider."""
+    """Return a mask of the lines that are mostly noise, because their interval is at least as wide as the value."""
     return ~(found["upper"] - found["lower"] < found["estimate"].abs())
 
 
 def sparkline(values: Sequence[float], low: float, high: float) -> str:
-    """Numbers as heights of one line, between two ends; a point where there is none.
+    """Return numbers as a line of bars between two bounds. A missing number is shown as a point.
 
     >>> sparkline([1.0, 2.0, float("nan"), 3.0], 1.0, 3.0), sparkline([4.0, 4.0], 4.0, 4.0)
     ('▁▅·█', '▁▁')

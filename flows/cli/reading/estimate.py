@@ -1,4 +1,4 @@
-"""`equistrata estimate`: what a release says, with intervals."""
+"""The command `equistrata estimate`, which computes estimates with intervals from a release."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from equistrata.analysis.release import Release
 
-WIDTH, LEAST_WIDTH = 30, 12  # characters of a drawn interval; with less room none is drawn
-LABEL = 14  # characters of a label before its words are wrapped
+WIDTH, LEAST_WIDTH = 30, 12  # width of a drawn interval, which is left out if there is not enough space
+LABEL = 14  # the number of characters of a label before it is wrapped
 STATISTICS = (
     "count",
     "proportion",
@@ -77,7 +77,13 @@ class EstimateSettings(Settings):
 
     @property
     def question(self) -> tuple[Path | None, str, str | None]:
-        """A later release's folder, the statistic, and of which column. Raises InputError."""
+        """The folder of a later release, the statistic and its column.
+
+        Raises
+        ------
+        InputError
+            If the arguments are not valid.
+        """
         later, rest = (Path(self.asked[0]), self.asked[1:]) if self.difference and self.asked else (None, self.asked)
         if not 1 <= len(rest) <= 2:
             form = "FORMER LATER --difference STATISTIC [COLUMN]" if self.difference else "RELEASE STATISTIC [COLUMN]"
@@ -89,7 +95,9 @@ class EstimateSettings(Settings):
 
 @command("estimate", EstimateSettings)
 def estimate_command(settings: EstimateSettings) -> None:
-    """Estimate a statistic from a release, with intervals that know of the noise and of the model. It costs no privacy.
+    """Estimate a statistic from a release, with an interval that accounts for the noise and the model.
+
+    There is no privacy cost.
 
     [bold]Examples[/bold]
       equistrata estimate my-release proportion ESR=1 --by SEX
@@ -100,7 +108,8 @@ def estimate_command(settings: EstimateSettings) -> None:
       equistrata estimate my-release logit ESR=1 --by SEX*DIS,AGEP --json
       equistrata estimate november december --difference proportion ESR=1 --by SEX
 
-    "measured" intervals hold whatever the model is; "implied" ones rest on it, and on what it was off elsewhere.
+    A "measured" interval is valid for any model. An "implied" interval depends on the model, and on the errors of the
+    model for other numbers.
     """
     from equistrata.analysis.release import Release
 
@@ -154,7 +163,7 @@ def estimate_command(settings: EstimateSettings) -> None:
 
 
 def _of_whom(weight: str | None, people: bool, population: bool) -> str:
-    """Which people or rows an answer is about."""
+    """Describe the people or rows to which an answer refers."""
     if people:
         return f"of people, by {weight}"
     rows = "of rows of the file" + (f", without {weight}" if weight else "")
@@ -162,7 +171,7 @@ def _of_whom(weight: str | None, people: bool, population: bool) -> str:
 
 
 def _called(release: Release, first: str, name: str, value: Any) -> str:
-    """What a line is about, in words; `first` is the first of its labels, of which `against` is a value."""
+    """Return a label for a line. The value of `against` belongs to the `first` label."""
     return (
         words_of_term(release, value)
         if name == "term"
@@ -171,7 +180,7 @@ def _called(release: Release, first: str, name: str, value: Any) -> str:
 
 
 def _show_joined(release: Release, of: str | None, level: float) -> None:
-    """That the release has a private mean besides, which of the two is better, and both joined."""
+    """Print the private mean of the release, which of the two means is better, and their combination."""
     if not (release.folder / "means.json").exists():
         return
     from equistrata.analysis.means import NEITHER
@@ -210,9 +219,9 @@ def _show(release: Release, found: pd.DataFrame, level: float) -> None:
     room = out.width - sum(widths) - 3 * len(widths) - 4
     width = min(room, WIDTH) if room >= LEAST_WIDTH else 0
     right = [f">{each}" for each in counted]
-    style: dict[str, Any] = {} if room >= -3 else {"box": None, "pad_edge": False}  # no room for lines
+    style: dict[str, Any] = {} if room >= -3 else {"box": None, "pad_edge": False}  # there is no space for lines
     grid = table(None, *map(escape, labels), *right, *[""] * (width > 0), "basis", **style)
-    for column, least in zip(grid.columns, widths[:-1], strict=False):  # no number is cut, nor is a label left out
+    for column, least in zip(grid.columns, widths[:-1], strict=False):  # numbers and labels must not be truncated
         column.min_width = least
     for column in grid.columns[len(labels) :]:
         column.no_wrap = True
@@ -246,7 +255,7 @@ def _show(release: Release, found: pd.DataFrame, level: float) -> None:
 
 
 def _drawn(line: Mapping[Any, Any], low: float, high: float, width: int) -> Text:
-    """The interval as a line of characters."""
+    """Return an interval as a line of characters."""
     if not high > low or line["estimate"] != line["estimate"]:
         return Text("")
     least, middle, most = (

@@ -1,6 +1,6 @@
-"""Estimates as a picture: a dot and its interval on each line, or a panel for each group of a series' course.
+"""Figures of estimates with intervals, and of the course of a series with a panel for each group.
 
-A dot is filled where its estimate was measured.
+A dot is filled if its estimate was measured.
 """
 
 from __future__ import annotations
@@ -25,13 +25,19 @@ if TYPE_CHECKING:
 
 MOST_DRAWN = 200
 MOST_PANELS, PANELS_ACROSS = 60, 4
-LONGEST_NAME = 60  # characters
+LONGEST_NAME = 60  # the largest number of characters of a name
 COLOUR = "#1f6f8b"
 ENDINGS = (".svg", ".png", ".pdf")
 
 
 def check_plot(path: Path) -> None:
-    """Raise InputError unless the file can be drawn: its ending and its folder are there."""
+    """Check that a figure can be written.
+
+    Raises
+    ------
+    InputError
+        If the type of the file is not supported, or if the folder does not exist.
+    """
     if path.suffix.lower() not in ENDINGS:
         raise InputError(f"plot {str(path)!r} must end in {', '.join(ENDINGS)}; choose one")
     if not path.absolute().parent.is_dir():
@@ -39,7 +45,7 @@ def check_plot(path: Path) -> None:
 
 
 def save_plot(figure: Figure, path: Path) -> None:
-    """Write a figure to a file, all of it or nothing. Raises InputError where it cannot be written."""
+    """Write a figure to a file in one step. If this is not possible, raise an InputError."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with warnings.catch_warnings(record=True) as met:
@@ -56,7 +62,7 @@ def save_plot(figure: Figure, path: Path) -> None:
 
 
 def draw_estimates(found: pd.DataFrame, names: Sequence[str], title: str, level: float, path: Path) -> None:
-    """Draw the answers to a file, the first on top; `names` are those of its lines. At most MOST_DRAWN of them."""
+    """Draw at most MOST_DRAWN answers to a file, starting at the top. The labels of the lines are given by `names`."""
     from matplotlib.figure import Figure
 
     shown = found[found["estimate"].notna()].head(MOST_DRAWN)
@@ -87,9 +93,10 @@ def draw_estimates(found: pd.DataFrame, names: Sequence[str], title: str, level:
 
 
 def draw_courses(courses: Mapping[str, pd.DataFrame], title: str, level: float, path: Path) -> None:
-    """Draw a panel for each group, of the same axes: months to the right, the estimate as a line, its interval a band.
+    """Draw a panel for each group, using the same axes in all panels.
 
-    At most MOST_PANELS of them. Without a dot are months that are missing, were refused, or are noise.
+    The number of panels is at most MOST_PANELS. The horizontal axis shows the months. The estimate is drawn as a line
+    and its interval as a band. If the estimate of a month is missing, was refused or is mostly noise, there is no dot.
     """
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
@@ -118,7 +125,7 @@ def draw_courses(courses: Mapping[str, pd.DataFrame], title: str, level: float, 
         panel.set_title(literal(shorten(name, LONGEST_NAME // 2)), fontsize=9)
         panel.spines[["top", "right"]].set_visible(False)
         panel.set(ylim=(low - room, high + room), xlim=(months[0] - 0.4, months[-1] + 0.4))
-        panel.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))  # months, no halves of them
+        panel.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))  # ticks are whole months
     for panel in panels[len(shown) :]:
         panel.set_axis_off()
     figure.suptitle(literal(title))

@@ -1,4 +1,7 @@
-"""`equistrata series show | course | verify | revise`: a series by the ledger, and from its months' folders alone."""
+"""The commands `equistrata series show | course | verify | revise`.
+
+The first command uses the ledger. The others only use the folders of the releases.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,7 @@ class ReviseSettings(Settings):
 
 @command("series show", ShowSeriesSettings)
 def show_series(settings: ShowSeriesSettings) -> None:
-    """The months of a series, what each cost, what they cost together, and what is left, by the ledger.
+    """Show the months of a series with their costs, the total cost and the remaining budget, using the ledger.
 
     [bold]Example[/bold]: equistrata series show people-2026 --ledger ledger.db --folder releases
     """
@@ -117,7 +120,7 @@ def show_series(settings: ShowSeriesSettings) -> None:
     grid = table(Text(title), ">month", "release", "folder", "outcome", ">ρ", ">ε so far")
     for line in lines:
         numbers = f"{line['rho']:.4g}", f"{line['epsilon_so_far']:.4g}"
-        shown = Path(str(line["folder"])).name if line["folder"] else ""  # its place is in --json
+        shown = Path(str(line["folder"])).name if line["folder"] else ""  # --json prints the whole path
         grid.add_row(
             *map(Text, (str(line["month"]), str(line["release"]), shown, str(line["outcome"]))),
             *numbers,
@@ -129,7 +132,7 @@ def show_series(settings: ShowSeriesSettings) -> None:
 
 @command("series course", CourseSettings)
 def course_of_series(settings: CourseSettings) -> None:
-    """The course of a statistic over the months of a series, in each group, with intervals. It costs no privacy.
+    """Estimate a statistic for each month of a series and each group, with intervals. There is no privacy cost.
 
     [bold]Example[/bold]: equistrata series course releases proportion ESR=1 --by SEX,RAC1P --plot course.svg
     """
@@ -197,7 +200,7 @@ def course_of_series(settings: CourseSettings) -> None:
 
 
 def _asked_last(series: SeriesOfReleases, of: str | None, where: Sequence[str]) -> Release:
-    """The latest month's release that has the columns of conditions; the latest of all if none has."""
+    """Return the latest release with all columns of the question. If there is none, return the latest release."""
     for release in reversed(list(series.releases.values())):
         try:
             asked_of(release, of), conditions(release, where)
@@ -209,9 +212,9 @@ def _asked_last(series: SeriesOfReleases, of: str | None, where: Sequence[str]) 
 
 @command("series verify", VerifySeriesSettings)
 def verify_series(settings: VerifySeriesSettings) -> None:
-    """Check a series from its folders alone: files, prices, sums, and that each month learned from the one before.
+    """Check the files, prices and sums of a series, and that each month has learned from the previous one.
 
-    No ledger is asked. [bold]Example[/bold]: equistrata series verify releases
+    The check only uses the folders and not the ledger. [bold]Example[/bold]: equistrata series verify releases
     """
     from equistrata.analysis.series.releases import SeriesOfReleases
 
@@ -241,10 +244,11 @@ def verify_series(settings: VerifySeriesSettings) -> None:
 
 @command("series revise", ReviseSettings)
 def revise_series(settings: ReviseSettings) -> None:
-    """Write what all months together say of each month's counts to a new folder. It costs no privacy.
+    """Write revised counts of each month to a new folder, using all months of a series. There is no privacy cost.
 
-    Releases stay as they are. A later month changes what is said of former ones, so numbers are marked as revised, with
-    the months that they rest on. [bold]Example[/bold]: equistrata series revise releases --output revised-to-june
+    The releases are not changed. A later month changes the estimates for former months, so the counts are marked as
+    revised, together with the months that were used. [bold]Example[/bold]: equistrata series revise releases --output
+    revised-to-june
     """
     from equistrata.analysis.series.releases import SeriesOfReleases
     from equistrata.flows.run.landing import check_output, claimed_output, rename_to_new
@@ -277,7 +281,10 @@ def revise_series(settings: ReviseSettings) -> None:
 
 
 def release_folders(releases: Sequence[str], below: Path) -> list[Path]:
-    """Folders of releases: those named, those within a folder, and those of a series that is named."""
+    """Return the folders of releases.
+
+    An argument can be a release, a folder that contains releases, or the name of a series.
+    """
     from equistrata.analysis.contents.card import read_card
     from equistrata.flows.release.series import folders_of
 
@@ -298,7 +305,10 @@ def release_folders(releases: Sequence[str], below: Path) -> list[Path]:
 
 
 def _charges(books: Ledger, name: str, dataset: str | None) -> tuple[str, Sequence[Charge]]:
-    """The data set that has a series of this name, and its charges. Raises InputError if none or several have one."""
+    """Return the data set that has a series with this name, and its charges.
+
+    If it is not unique, raise an InputError.
+    """
     from equistrata.privacy.ledger.series import series_of
 
     names = [account.dataset for account in books.accounts()] if dataset is None else [dataset]

@@ -1,4 +1,4 @@
-"""`equistrata replicate` and `export`: tables that are made of a release, by who received its folder."""
+"""The commands `equistrata replicate` and `equistrata export`, which create tables from a release."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class ReplicateSettings(Settings):
 
 @command("replicate", ReplicateSettings)
 def replicate_command(settings: ReplicateSettings) -> None:
-    """Write tables like the released one, each as another draw of the noise might have made it. It costs no privacy.
+    """Write tables that are similar to the released table. Each of them corresponds to a different draw of the noise.
 
-    Run a program on the released rows and on each of these; the results' distances from the released one say how far
-    that is off (`equistrata.combine`).
+    There is no privacy cost. Run your program on the released rows and on each of these tables. The differences between
+    the results can be used to estimate the error of the result for the released rows (see `equistrata.combine`).
 
-    With --weights 80 each row gets replicate weights instead, by which survey packages find standard errors of what
-    they estimate: privacy and sampling together (docs/survey-weights.md).
+    If --weights 80 is given, the rows are written with replicate weights instead. Survey packages use these weights to
+    compute standard errors, which include both the privacy error and the sampling error (see docs/survey-weights.md).
 
     [bold]Examples[/bold]
       equistrata replicate my-release --replicates 50 --output my-replicates
@@ -61,7 +61,7 @@ def replicate_command(settings: ReplicateSettings) -> None:
         return
     if settings.design_effect is not None:
         raise InputError("--design-effect is of replicate weights, which --weights asks for; give both, or neither")
-    _ = release.evidence  # what cannot be replicated is said before anything is written
+    _ = release.evidence  # raises an error before anything is written if the release cannot be replicated
     check_output(settings.output)
     with claimed_output(settings.output) as hidden, progress_bars(err) as bar:
         made = hidden / "tables"
@@ -76,7 +76,7 @@ def replicate_command(settings: ReplicateSettings) -> None:
 
 
 def _write_weights(release: Release, settings: ReplicateSettings, count: int) -> None:
-    """The released rows with their replicate weights, in one file."""
+    """Write the released rows with their replicate weights to one file."""
     from equistrata.flows.run.new_files import new_file
 
     kind = settings.output.suffix.lower()
@@ -101,9 +101,10 @@ class ExportSettings(Settings):
 
 @command("export", ExportSettings)
 def export_command(settings: ExportSettings) -> None:
-    """The rows for Stata or SPSS, with the code book's words as labels. Costs no privacy.
+    """Export the rows to a file for Stata or SPSS, with the labels of the code book.
 
-    Intervals of those packages know nothing of the noise: use equistrata estimate, or replicates.
+    There is no privacy cost. The intervals that are computed by these packages do not account for the noise. Use
+    equistrata estimate or the replicates to compute intervals.
 
     [bold]Example[/bold]: equistrata export my-release my-release.dta
     """

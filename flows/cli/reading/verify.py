@@ -1,4 +1,7 @@
-"""`equistrata verify`: whether a release holds, by its folder alone, and what describes it to others."""
+"""The command `equistrata verify`, which checks a release using its folder only.
+
+The command can also write descriptions of the release.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +24,17 @@ class VerifySettings(Settings):
 
 @command("verify", VerifySettings)
 def verify_command(settings: VerifySettings) -> None:
-    """Check a release from its folder or zip alone: files, rows and rules, measurements, and the price, computed again.
+    """Check a release using its folder or zip file only. The price is computed again.
 
-    Exit code 0 if all of it holds, 2 if not; then nothing is written.
+    The files, the rows, the rules and the measurements are checked as well. The exit code is 0 if all checks pass, and
+    2 otherwise. If a check fails, no file is written.
 
     [bold]Examples[/bold]
       equistrata verify my-release
       equistrata verify my-release --registry entry.yaml --croissant croissant.json --dcat dcat.json
 
-    An entry for the public registry of deployments of differential privacy (registry.opendp.org) has every field that
-    the card knows; what only the publisher knows is marked TO BE FILLED IN.
+    The public registry of deployments of differential privacy is at registry.opendp.org. An entry contains all fields
+    that are known from the card. All fields that only the publisher knows are marked as TO BE FILLED IN.
     """
     from equistrata.analysis.release import Release
     from equistrata.analysis.verify import unlisted

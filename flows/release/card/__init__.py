@@ -1,1 +1,1 @@
-"""The release card: what it states, the notes that warn, and the page for people."""
+"""The release card, with its warnings and its page for readers."""

@@ -1,4 +1,4 @@
-"""What a release card states: guarantee, price, content and method, for `card.json`."""
+"""The content of a release card in `card.json`: guarantee, price, content and method."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from equistrata.flows.release.plan import Plan
     from equistrata.synth.mechanisms.base import Mechanism
 
-# Places are the steward's own; the texts of the page stand at the top of the card.
+# Paths are private to the steward. The texts of the page are at the top of the card.
 PRIVATE_SETTINGS = {
     "report", "output", "root_dir", "input", "ledger", "cluster", "scratch", "former", "synthesizer_python",
 }  # fmt: skip
 
-# The name says which file it was; its folder is the steward's own.
+# The card contains the name of each file, but not its folder, which is private to the steward.
 NAMED_FILES = ("schema", "means_schema", "weights", "controls")
 
 RELATIONS = {
@@ -42,7 +42,7 @@ RELATIONS = {
     "both",
 }
 
-# Measured on the person records of New York and Vermont, 2024: 81.0 % and 80.9 % (SERIALNO).
+# Measured on the person records of New York and Vermont in 2024, which gave 81.0 % and 80.9 % (SERIALNO).
 HOUSEHOLDS = (
     "Most ACS rows share a household with another row (81 % of New York's and of Vermont's in 2024): what a household "
     "pays is the price of a group, not that of one row"
@@ -52,16 +52,24 @@ NO_LEDGER = "none: no budget was charged, so the prices of all releases from the
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What a run drew and measured, as far as the card states it.
+    """The results of a run that are stated on the card.
 
-    Attributes:
-        rows: the released rows.
-        weights: where the strata's weights come from.
-        begun_again: how often a stratum was, because its worker was lost.
-        measured: all measurements; none where a foreign synthesizer keeps nothing.
-        opened: what was found of each open column (`equistrata.flows.release.measuring.finding`).
-        unit_sizes: what was counted of units by their rows (`equistrata.flows.release.measuring.unit_sizes`).
-        shares: stratum → its share of the rows, where a file of weights was given.
+    Attributes
+    ----------
+    rows : int
+        The number of released rows.
+    weights : str
+        The source of the weights of the strata.
+    begun_again : int
+        The number of times that a stratum was started again because its worker was lost.
+    measured : sequence of Measurement
+        All measurements. It is empty if a foreign synthesizer does not keep them.
+    opened : sequence of mapping
+        The values of each open column (see `equistrata.flows.release.measuring.finding`).
+    unit_sizes : mapping or None
+        The noisy counts of units by their rows (see `equistrata.flows.release.measuring.unit_sizes`).
+    shares : mapping of str to float, or None
+        The share of the rows in each stratum, if a file of weights was given.
     """
 
     rows: int
@@ -75,10 +83,20 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class CardFacts:
-    """What the sections of a card are written from: settings and paid-for numbers only.
+    """The data from which the sections of a card are written.
 
-    Attributes:
-        account: `Undertaking.statement`; it has more charges than one if noise was drawn again after a crash.
+    They only contain settings and numbers that were paid for.
+
+    Attributes
+    ----------
+    plan : Plan
+        The plan of the release.
+    noise : NoiseSource
+        The source of the noise.
+    made : RunRecord
+        The results of the run.
+    account : mapping or None
+        The result of `Undertaking.statement`. If noise was drawn again after a crash, it has more than one charge.
     """
 
     plan: Plan
@@ -88,52 +106,66 @@ class CardFacts:
 
     @cached_property
     def own(self) -> float:
-        """ρ of this release, without the months that it learned from."""
+        """The cost of this release in ρ. The months from which it learned are not included."""
         return float(self.account["rho"] if self.account else self.plan.price.total)
 
     @cached_property
     def series(self) -> dict[str, Any] | None:
-        """The month's statement, of a series."""
+        """The statement about the series, or None."""
         return self.plan.month.statement(self.own, self.plan.modelled) if self.plan.month else None
 
     @cached_property
     def spent(self) -> Mapping[str, Any]:
-        """ρ and ε of the folder: of a month, which holds what it learned from former ones, those of all of them."""
+        """The values of ρ and ε for the release folder.
+
+        In a series, they include all months from which the release learned.
+        """
         epsilon = self.account["epsilon"] if self.account else self.plan.config.epsilon
         return self.series["so_far"] if self.series else {"rho": self.own, "epsilon": epsilon}
 
     @cached_property
     def former(self) -> float:
-        """ρ of the former months of the series."""
+        """The cost of the former months of the series in ρ."""
         return float(self.plan.month.standing.earlier) if self.plan.month else 0.0
 
     @cached_property
     def opened(self) -> list[dict[str, Any]]:
-        """What was found of each open column, and how often its noise was paid for."""
+        """The values of each open column, with the number of times that their noise was paid for."""
         return [
             dict(each) | {"drawn": _times(f"values of {each['column']}", self.account)} for each in self.made.opened
         ]
 
     @property
     def times(self) -> int:
-        """How often the synthesis was paid for."""
+        """The number of times that the synthesis was paid for."""
         return _times(SYNTHESIS, self.account)
 
     @property
     def each(self) -> bool:
-        """Whether strata were measured one by one, some of them at least."""
+        """True if one or more strata were measured separately."""
         return self.plan.shared is None or any(measurement.where for measurement in self.made.measured)
 
     @property
     def foreign(self) -> Mechanism | None:
-        """The mechanism, if it is another project's and keeps no measurements."""
+        """The mechanism, if it is a foreign synthesizer that does not keep measurements."""
         return None if self.plan.mechanism.keeps_measurements else self.plan.mechanism
 
 
 def release_card(
     plan: Plan, noise: NoiseSource, made: RunRecord, account: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The card by `SECTIONS`, as `CardFacts` names its sources."""
+    """Return the card, which consists of the `SECTIONS`.
+
+    Parameters
+    ----------
+    plan, noise, made, account
+        Attributes of `CardFacts`.
+
+    Returns
+    -------
+    dict
+        The content of `card.json`.
+    """
     facts = CardFacts(plan, noise, made, account)
     return {key: value for section in SECTIONS for key, value in section(facts).items()}
 
@@ -245,8 +277,10 @@ def _public_settings(config: ReleaseConfig) -> dict[str, Any]:
 
 
 def _relations(schema: Schema, measured: Iterable[Columns]) -> dict[str, list[Any]]:
-    """Pairs of columns that were measured together, and not; columns that were measured with no other. A column of one
-    value has no relation."""
+    """Return the pairs of columns that were measured together, all other pairs, and the columns without measured pairs.
+
+    Columns with a single value are ignored, because they do not have any relation.
+    """
     names = [column.name for column in schema.columns if column.size > 1]
     together, apart = measured_pairs(names, measured)
     alone = sorted(set(names).difference(*together), key=list(names).index) if len(names) > 1 else []
@@ -254,8 +288,22 @@ def _relations(schema: Schema, measured: Iterable[Columns]) -> dict[str, list[An
 
 
 def composition_words(unit: Unit, each: bool, former: bool = False) -> str:
-    """How prices add up; `each` where some strata were measured each by itself, `former` where other months of a series
-    were paid for. See docs/proofs/units.md."""
+    """Describe in words how the prices compose. See docs/proofs/units.md.
+
+    Parameters
+    ----------
+    unit : Unit
+        The unit of privacy.
+    each : bool
+        True if some strata were measured separately.
+    former : bool, default=False
+        True if other months of a series were paid for.
+
+    Returns
+    -------
+    str
+        The description.
+    """
     if former:
         return f"{composition_words(unit, each)}; months of the series in sequence"
     if each:
@@ -267,12 +315,12 @@ def composition_words(unit: Unit, each: bool, former: bool = False) -> str:
 
 
 def _times(part: str, account: Mapping[str, Any] | None) -> int:
-    """How often the noise of a part was paid for."""
+    """Return the number of times that the noise of a part was paid for."""
     return sum(part in charge["parts"] for charge in account["charges"]) if account else 1
 
 
 def delta_words(units: int | None, delta: float) -> str:
-    """Why δ is what it is: how it compares with one for so many units, where their number is declared.
+    """Describe how δ compares with 1/n^1.5, where n is the declared number of units.
 
     >>> delta_words(None, 1e-9)
     'at most 1/n^1.5 for up to n = 1,000,000 units; how many there are was not declared'

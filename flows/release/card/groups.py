@@ -1,4 +1,4 @@
-"""What a release costs several units together, as its card says it."""
+"""The privacy cost for several units together, as stated on the release card."""
 
 from __future__ import annotations
 
@@ -21,10 +21,29 @@ def group_table(
     opened: Iterable[Mapping[str, Any]] = (),
     unit_rows: int = 1,
 ) -> list[dict[str, Any]]:
-    """The price for k of GROUPS units together: k²ρ, and its ε at the card's δ.
+    """Return the price for k units together, for each k in GROUPS.
 
-    Under replacement (a relation, or the card's sentence), k units are a group of 2k. `epsilon` is None beyond floats,
-    and where the values that k units alone hold in the `opened` columns of the card are found with a chance above δ.
+    The price is k²ρ. The corresponding ε is computed with the δ of the card.
+
+    Parameters
+    ----------
+    rho : float
+        The price for one unit.
+    delta : float
+        The value of δ on the card.
+    relation : str, default="add-remove"
+        The neighbouring relation, or the sentence of the card about it. If units are replaced, k units are a group of
+        2k units.
+    opened : iterable of mapping, default=()
+        The open columns of the card.
+    unit_rows : int, default=1
+        The largest number of rows of a unit.
+
+    Returns
+    -------
+    list of dict
+        The entries `units`, `rho` and `epsilon`. The value of `epsilon` is None if it is too large for a float. It is
+        also None if the probability of finding a value that occurs only in the k units is larger than δ.
     """
     steps = 2 if relation.startswith(REPLACE_ONE) else 1
     table = []
@@ -33,7 +52,7 @@ def group_table(
         found = math.fsum(
             Threshold(each["sigma"], each["least"], each["delta"]).chance(steps * units * unit_rows) * each["drawn"]
             for each in opened
-            if steps * units > 1  # the δ of one unit is paid for
+            if steps * units > 1  # the δ of a single unit is already paid for
         )
         epsilon = price.epsilon(delta - found) if found < delta else math.inf
         table.append({"units": units, "rho": float(price), "epsilon": epsilon if math.isfinite(epsilon) else None})
@@ -41,7 +60,26 @@ def group_table(
 
 
 def promised_groups(promise: Promise, rho: float, delta: float, relation: str, times: int) -> list[dict[str, Any]]:
-    """As `group_table`, of a synthesizer that promises (ε, δ) only and was fitted so often (`Promise.group`)."""
+    """Return the same table as `group_table` for a synthesizer that only guarantees (ε, δ).
+
+    Parameters
+    ----------
+    promise : Promise
+        The guarantee (see `Promise.group`).
+    rho : float
+        The price for one unit.
+    delta : float
+        The δ of the card.
+    relation : str
+        The neighbouring relation.
+    times : int
+        The number of times that the synthesizer was fitted.
+
+    Returns
+    -------
+    list of dict
+        The entries `units`, `rho` and `epsilon`.
+    """
     steps = 2 if relation.startswith(REPLACE_ONE) else 1
     aside = promise.aside(rho, times)
     return [
@@ -55,10 +93,16 @@ def promised_groups(promise: Promise, rho: float, delta: float, relation: str, t
 
 
 def all_opened(opened: Sequence[Mapping[str, Any]], series: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
-    """By which thresholds values were found, as a card has it: in a release, and in the months that it learned from."""
+    """Return the thresholds for the values of open columns, in a release and in all months from which it learned."""
     return [*opened, *((series or {}).get("opened", ()))]
 
 
 def unit_of(card: Mapping[str, Any]) -> Unit:
-    """The unit of a card; one row where it names none, as early ones. Raises TypeError where it has another form."""
+    """Return the unit of a card. Early cards do not have one, and their unit is a single row.
+
+    Raises
+    ------
+    TypeError
+        If the unit has another form.
+    """
     return Unit(**card["unit"]) if "unit" in card else ROW

@@ -1,7 +1,8 @@
-"""The released rows' means and the private means beside them: rows are raked to agree, and where they do not is said.
+"""Comparison of the means of the released rows with the private means.
 
-Both are in the folder, so nothing private is read. A stratum of few rows may miss its interval by chance; rows of a
-foreign synthesizer are not raked (`equistrata.synth.strata.raking`).
+The rows are raked so that their means agree. If they do not, the card contains a warning. Both are in the release
+folder, so that no private data are read. The mean of a stratum with few rows may be outside its interval by chance. The
+rows of a foreign synthesizer are not raked (see `equistrata.synth.strata.raking`).
 
 >>> means_apart_notes([{"column": "PAY", "stratum": None, "rows": 1250.5, "lower": 900.0, "upper": 1100.0}])
 ["PAY: the rows' mean is 1250.5, outside of the private mean's interval (900 to 1100); take means from means.json"]
@@ -23,22 +24,36 @@ from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 
-FEWEST_ROWS = 200  # of a stratum: rows of smaller ones are mostly noise
+FEWEST_ROWS = 200  # the smallest number of rows of a stratum, because smaller strata are mostly noise
 
 
 def means_apart(
     schema: Schema, strata: Strata, drawn: CodedTable, rows: Path, means: Mapping[str, Any], public: bool = False
 ) -> list[dict[str, Any]]:
-    """The columns, and strata of FEWEST_ROWS released rows, in which rows' means are outside of the private ones'.
+    """Return the columns for which the mean of the rows is outside the interval of the private mean.
 
-    Args:
-        drawn: the released rows' codes.
-        rows: the Parquet file of them, in the same order.
-        means: `means.json`.
-        public: whether the rows have strata by public weights.
+    Strata are compared if they have at least FEWEST_ROWS released rows.
 
-    Returns:
-        `column`, `stratum` (None for all rows), `rows` (their mean), `lower` and `upper` (of the private one).
+    Parameters
+    ----------
+    schema : Schema
+        The schema of the rows.
+    strata : Strata
+        The strata.
+    drawn : CodedTable
+        The codes of the released rows.
+    rows : Path
+        The Parquet file of the rows, in the same order.
+    means : mapping
+        The content of `means.json`.
+    public : bool, default=False
+        True if the rows have strata with public weights.
+
+    Returns
+    -------
+    list of dict
+        The entries `column`, `stratum` (None for all rows), `rows` (the mean of the rows), and the ends `lower` and
+        `upper` of the interval of the private mean.
     """
     found: list[dict[str, Any]] = []
     index = strata.index(drawn) if strata.columns else np.zeros(len(drawn), dtype=np.intp)
@@ -60,7 +75,7 @@ def means_apart(
 
 
 def means_apart_notes(found: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A sentence for each column of `means_apart`."""
+    """Return a sentence for each column of `means_apart`."""
     columns: dict[str, list[Mapping[str, Any]]] = {}
     for each in found:
         columns.setdefault(each["column"], []).append(each)
@@ -68,7 +83,9 @@ def means_apart_notes(found: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def uninformative_notes(means: Mapping[str, Any] | None) -> list[str]:
-    """A sentence about the columns of `means.json` with intervals as wide as what was declared, if there are some.
+    """Return a sentence about the columns of `means.json` that have intervals as wide as the declared range.
+
+    If there are no such columns, the list is empty.
 
     >>> part = {"value": 60.0, "lower": 0.0, "upper": 99.0, "uninformative": True}
     >>> uninformative_notes({"outcomes": {"AGE": {"coinpress": part | {"strata": {"a": part, "b": {}}}}}})[0][:67]
@@ -105,7 +122,7 @@ def _note(name: str, lines: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _numbers(column: Column, codes: np.ndarray[Any, Any], rows: Path) -> Floats:
-    """The released numbers, NaN for cells that are none."""
+    """Return the released numbers, with NaN for cells that are not a number."""
     cells = pq.read_table(rows, columns=[column.name]).to_pandas()[column.name]
     numbers = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     return np.where(codes < column.bins, numbers, np.nan)

@@ -1,4 +1,4 @@
-"""The card as Markdown, for people: price, content, method, and limits."""
+"""The release card as a Markdown page, with price, content, method and limits."""
 
 from __future__ import annotations
 
@@ -24,9 +24,24 @@ _HOW = {
 
 
 def how_made(card: Mapping[str, Any], words: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Whether strata share a choice of marginals, by a card; columns by these words, where there are any.
+    """Describe whether the strata share a selection of marginals.
 
-    Raises KeyError where the card is of another version.
+    Parameters
+    ----------
+    card : mapping
+        The card.
+    words : mapping of str to str, default={}
+        Labels of the columns.
+
+    Returns
+    -------
+    str
+        The description.
+
+    Raises
+    ------
+    KeyError
+        If the card was written by another version.
     """
     strata = card["strata"]
     if not strata["columns"]:
@@ -37,9 +52,15 @@ def how_made(card: Mapping[str, Any], words: Mapping[str, str] = MappingProxyTyp
 
 
 def title_of(card: Mapping[str, Any]) -> str:
-    """Of a release, by its card: the steward's, else made of data set and release, or of the schema's name.
+    """Return the title of a release.
 
-    Raises KeyError where the card is of another version.
+    It is the title that the steward has given. If there is none, it consists of the data set and the release, or of the
+    name of the schema.
+
+    Raises
+    ------
+    KeyError
+        If the card was written by another version.
     """
     title, ledger = card.get("report", {}).get("title"), card["ledger"]
     named = f"{ledger['dataset']}: {ledger['release_id']}" if isinstance(ledger, Mapping) else card["schema"]["name"]
@@ -47,7 +68,25 @@ def title_of(card: Mapping[str, Any]) -> str:
 
 
 def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> str:
-    """The card for people: price, content, method, and limits. Raises KeyError where the card is of another version."""
+    """Return the card as Markdown.
+
+    Parameters
+    ----------
+    card : mapping
+        The content of `card.json`.
+    means : mapping or None
+        The content of `means.json`.
+
+    Returns
+    -------
+    str
+        The page.
+
+    Raises
+    ------
+    KeyError
+        If the card was written by another version.
+    """
     from jinja2 import UndefinedError
 
     shown: dict[str, Any] = dict.fromkeys(("served", "rules", "controls", "survey_weight"))
@@ -80,12 +119,12 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
 
 
 def _rows_of(group: Mapping[str, Any]) -> str:
-    """The interval of a group's number of rows."""
+    """Return the interval for the number of rows of a group in words."""
     lower, upper = (inf if end is None else float(end) for end in (group["lower"], group["upper"]))
     return rows_in_words(lower, upper)
 
 
 def _shares_line(shares: Mapping[str, float], most: int = 6) -> str:
-    """The first strata's shares of the rows."""
+    """Return the shares of the first strata in one line."""
     shown = [f"{name}: {percent(share)}" for name, share in list(shares.items())[:most]]
     return ", ".join([*shown, *([f"and {len(shares) - most:,} more in card.json"] if len(shares) > most else [])])

@@ -1,4 +1,6 @@
-"""Declared bins so wide that where their rows lie is unknown: values within a declared bin are drawn evenly.
+"""Declared bins that are so wide that the positions of their values are unknown.
+
+Values within a declared bin are drawn from a uniform distribution.
 
 >>> from equistrata.data.schema import Schema
 >>> bmi = {"lower": 10, "upper": 100, "edges": [10, 20, 25, 30, 100]}
@@ -18,23 +20,33 @@ from equistrata.arrays import Counts
 from equistrata.data.schema import Column, Schema
 from equistrata.eval.report.words import percent
 
-_TOLD = 0.2  # standard deviations of the released numbers by which one bin may move their mean
+_TOLD = 0.2  # the standard deviations by which a bin may change the mean before it is listed
 
 
 def declares_bins(column: Column) -> bool:
-    """Whether it is one of those that `wide_bins` may list."""
+    """Return True if `wide_bins` may list bins of this column."""
     return column.numeric and not column.fine and not column.open
 
 
 def wide_bins(schema: Schema, counts: Mapping[str, Sequence[int] | Counts]) -> list[dict[str, Any]]:
-    """Bins of columns with declared edges that alone may move the mean of the released numbers far, widest first.
+    """Return the bins with declared edges that may change the mean of the released numbers considerably.
 
-    If all rows of a bin were at one of its ends, the mean would be off by its share times half its width. A bin is
-    listed where that is over _TOLD standard deviations. Columns of bounds alone have none: a release measures where
-    their numbers are.
+    If all values in a bin were at one of its ends, the mean would change by the share of the bin times half of its
+    width. A bin is listed if this is more than _TOLD standard deviations. Columns that only have bounds are not listed,
+    because a release measures the positions of their values.
 
-    Args:
-        counts: of each code in the released rows, by numeric column (`declares_bins`); others are not needed.
+    Parameters
+    ----------
+    schema : Schema
+        The schema of the rows.
+    counts : mapping of str to sequence of int
+        The count of each code in the released rows, by numeric column (see `declares_bins`). Other columns are not
+        needed.
+
+    Returns
+    -------
+    list of dict
+        The bins. The one with the largest effect is first.
     """
     found = []
     for column in schema.columns:
@@ -60,7 +72,7 @@ def wide_bins(schema: Schema, counts: Mapping[str, Sequence[int] | Counts]) -> l
 
 
 def wide_bin_notes(bins: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A sentence for each column of `wide_bins`, about its widest bin.
+    """Return a sentence for each column of `wide_bins` about its widest bin.
 
     >>> found = {"column": "BMI", "bin": "over 30 to 100", "share": 0.2, "mean_off": 7.0, "deviations": 0.4}
     >>> wide_bin_notes([found])[0][:54]

@@ -1,1 +1,1 @@
-"""What a release measures besides marginals: means, open columns' values, units by their rows, people of a panel."""
+"""Additional measurements of a release: means, values of open columns, and counts of units by their rows."""

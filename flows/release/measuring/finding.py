@@ -1,8 +1,8 @@
-"""The values of open columns: found in the rows by noisy counts, and the rows coded by them.
+"""The values of open columns, which are found in the rows by noisy counts and are then used to code the rows.
 
-A release takes these steps after its charge and before its fits. They work on what `steps.reading` has left in the
-private working folder: rows coded by a vocabulary of every text. What is kept of that is chosen by noise alone. See
-docs/proofs/open-categories.md.
+These steps follow the charge and precede the fits. They use the rows that `steps.reading` has stored in the private
+working folder. These rows are coded by a vocabulary that contains every text. The noise alone determines which texts
+are kept. See docs/proofs/open-categories.md.
 """
 
 from __future__ import annotations
@@ -29,9 +29,14 @@ from equistrata.privacy.thresholds import often
 
 @scrubbed
 def find_values(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSource) -> None:
-    """Find the values of open columns that many rows hold, and save them; what was saved is not bought again.
+    """Find the frequent values of open columns and save them.
 
-    Cost: the whole of `budget`, add/remove, which pays for the δ of `plan.openings` as well.
+    If the values of a column are already saved, they are not measured again.
+
+    Privacy
+    -------
+    The cost is the whole `budget` under adding or removing one row, so that a unit pays its parts in `plan.parts`. The
+    cost of the δ in `plan.openings` is included.
     """
     for place, (part, opening) in enumerate(plan.openings.items()):
         rows = plan.unit.at_most
@@ -42,7 +47,7 @@ def find_values(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSource)
         work.count_start(part)
         column = plan.raw[opening.column]
         texts = json.loads(work.vocabulary(column.name).read_text("utf-8"))
-        # By their texts: the first of equal noisy counts is kept, and by the file's order a row would decide which.
+        # Sort the values by their texts. The order decides between equal noisy counts, and must not depend on the rows.
         by_text = sorted(range(len(texts)), key=texts.__getitem__)
         ours = [place for place in by_text if texts[place] not in (column.others, column.missing)]
         counts = partial(_counts_of, plan, work, column.name, ours)
@@ -54,7 +59,7 @@ def find_values(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSource)
 
 
 def _counts_of(plan: Plan, work: Workspace, name: str, places: Sequence[int]) -> Counts:
-    """How many rows hold each of these texts of an open column's vocabulary."""
+    """Return the number of rows with each of these texts in the vocabulary of an open column."""
     size = max(places, default=-1) + 1 + OWN
     counts = np.zeros(size, dtype=np.int64)
     for position, key in enumerate(plan.fitted.keys):
@@ -72,17 +77,17 @@ def _in_order(text: str) -> tuple[bool, float, str]:
 
 
 def found_values(plan: Plan, work: Workspace) -> list[dict[str, Any]]:
-    """What was found of each open column, as on the card."""
+    """Return the values of each open column in the form of the card."""
     return [json.loads(work.found(part).read_text("utf-8")) for part in plan.openings]
 
 
 @scrubbed
 def recode(plan: Plan, work: Workspace) -> None:
-    """Code the rows that this run has read by the values that were found. The plan is the opened one."""
+    """Code the rows of this run with the values that were found. The plan must be the result of `Plan.opened`."""
     lookups = {
         name: codes_once_found(json.loads(work.vocabulary(name).read_text("utf-8")), plan.schema[name])
         for name in plan.raw.open
-        if work.vocabulary(name).exists()  # else no row was needed
+        if work.vocabulary(name).exists()  # otherwise no row was needed
     }
     parts = [(work.stratum(i), plan.fitted.rest(key)) for i, key in enumerate(plan.fitted.keys)]
     for path, schema in [*parts, (work.root / HELD_OUT, plan.modelled)] if lookups else []:

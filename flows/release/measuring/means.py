@@ -1,4 +1,4 @@
-"""Private means of numeric columns, over all rows or by stratum, in a part of the budget of their own."""
+"""Private means of numeric columns over all rows or by stratum, which have their own part of the budget."""
 
 from __future__ import annotations
 
@@ -23,9 +23,12 @@ from equistrata.privacy.noise import NoiseSource
 
 @scrubbed
 def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSource) -> None:
-    """Private means of the outcome columns over the rows where they are present, into `means.json`.
+    """Estimate the means of the outcome columns over the rows with a value, and write them to `means.json`.
 
-    Cost: the whole of `budget`, add/remove; outcomes and estimators share it equally.
+    Privacy
+    -------
+    The cost is the whole `budget` under adding or removing one row, so that a unit pays its parts in `plan.parts`. The
+    budget is divided equally among the columns and the estimators.
     """
     assert plan.means is not None
     outcomes: dict[str, dict[str, Any]] = {}
@@ -49,13 +52,13 @@ def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSour
         "outcomes": outcomes,
     }
     if codes := {column.name: list(column.codes) for column in plan.means.columns if column.codes}:
-        document["codes"] = codes  # raw cells that are no number: an audit leaves the same rows out
+        document["codes"] = codes  # raw cells that are not a number, so that an audit leaves out the same rows
     work.staging.mkdir(exist_ok=True)
     work.save_json(work.staging / "means.json", document)
 
 
 def _mean(plan: Plan, work: Workspace, column: Column, kind: str, budget: Budget, noise: NoiseSource) -> dict[str, Any]:
-    """One estimate of one column's mean, for all of the budget, under the estimator's name."""
+    """Estimate one mean with the whole budget and return it under the name of the estimator."""
     assert column.sigma is not None
     cost = plan.unit.sum_cost
     cells: dict[Hashable, Floats] = {
@@ -85,11 +88,13 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, budget: Budget
 def _entry(
     estimate: Estimate | StratifiedEstimate, settings: Coinpress, unit_cost: int, shrunk: bool = False
 ) -> dict[str, Any]:
-    """A mean as it is released; `rho` is that of a unit, so many times a row's.
+    """Return the entry of a mean in `means.json`.
 
-    Its interval covers the rows' own mean, or that of the population they were drawn from (`target`), at `level`. A
-    `shrunk` value was moved towards the other strata's; the interval is that of its own measurement. An `uninformative`
-    one is as wide as the declared interval of means.
+    The value of `rho` is the cost for a unit, which is `unit_cost` times the cost for a row. The interval covers the
+    mean of the rows, or the mean of the population from which the rows were drawn, depending on `target`. Its
+    confidence level is `level`. If `shrunk` is True, the value was moved towards the other strata, but the interval
+    only depends on its own measurement. If `uninformative` is True, the interval is as wide as the declared interval of
+    means.
     """
     entry: dict[str, Any] = {"value": estimate.value, "lower": estimate.lower, "upper": estimate.upper}
     entry |= {
@@ -103,7 +108,9 @@ def _entry(
 
 
 def _tail(estimate: Estimate | StratifiedEstimate, settings: Coinpress) -> dict[str, Any]:
-    """σ as declared; the largest share of a group's rows that histograms show beyond what it allows; whether that is
-    too much."""
+    """Return the declared σ, the largest share of rows beyond its range, and whether this share is too large.
+
+    The share is taken from the noisy histograms of the groups.
+    """
     beyond = estimate.clip.beyond
     return {"sigma": {"declared": settings.sigma, "rows_far_out": beyond, "too_small": beyond > MOST_BEYOND}}

@@ -1,7 +1,8 @@
-"""How many units have how many rows, by noisy counts: what tells how many rows the bound on them left out.
+"""Noisy counts of units by their number of rows, which show how many rows were left out by the bound.
 
-Bought only where a part of ρ is set aside for it (`bound_share`). A unit is one of these counts however many rows it
-has, so noise is for one unit, or for two where another takes its place. See docs/proofs/units.md.
+The counts are only computed if the setting `bound_share` is positive. Each unit is counted once, regardless of its
+number of rows. Therefore the noise is calibrated to one unit, or to two units if a unit can be replaced. See
+docs/proofs/units.md.
 """
 
 from __future__ import annotations
@@ -24,16 +25,20 @@ from equistrata.privacy.noise import NoiseSource
 
 @scrubbed
 def count_units(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSource) -> None:
-    """Count units by their rows, with noise, and save that; what was saved is not bought again.
+    """Count the units by their number of rows, add noise, and save the counts.
 
-    Cost: the whole of `budget`, by the relation of the plan's unit.
+    If the counts are already saved, nothing is measured again.
+
+    Privacy
+    -------
+    The cost is the whole `budget` under the neighbouring relation of the plan's unit.
     """
     if work.found(UNIT_SIZES).exists():
         return
     work.count_start(UNIT_SIZES)
     counts, sigma = noise.gaussian(partial(_sizes, work), 1.0, budget.remaining, budget, UNIT_SIZES)
     most, at_most = len(counts), plan.unit.at_most
-    beyond = np.maximum(np.arange(1, most + 1) - at_most, 0)  # rows of such a unit that are left out
+    beyond = np.maximum(np.arange(1, most + 1) - at_most, 0)  # the number of rows of each unit that are left out
     work.keep_found(
         UNIT_SIZES,
         {
@@ -51,7 +56,11 @@ def count_units(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSource)
 
 
 def counted_units(plan: Plan, work: Workspace) -> dict[str, Any] | None:
-    """What was counted, as on the card: units with 1, 2, … rows and at last `most` or more; None if nothing was."""
+    """Return the counts in the form of the card, or None if there are none.
+
+    The entries are the numbers of units with 1, 2, … rows. The last one is the number of units with `most` or more
+    rows.
+    """
     if not plan.price.sizes:
         return None
     found: dict[str, Any] = json.loads(work.found(UNIT_SIZES).read_text("utf-8"))

@@ -1,1 +1,1 @@
-"""The steps of a release, free of any orchestrator: each reads and writes a private working folder."""
+"""The steps of a release, which do not depend on an orchestrator. Each step uses the private working folder."""

@@ -1,4 +1,4 @@
-"""The release is laid out with its card and schema, and moved to its place."""
+"""The last step of a release, which adds the card and the schema and moves the release to its output folder."""
 
 from __future__ import annotations
 
@@ -43,20 +43,29 @@ from equistrata.synth.series.state import STATE
 def describe(
     plan: Plan, work: Workspace, noise: NoiseSource, drawn: Drawn, account: Mapping[str, Any] | None = None
 ) -> None:
-    """Put the measurements, the schema and the card into the release.
+    """Add the measurements, the schema and the card to the release.
 
-    Args:
-        drawn: what `resample` returned.
-        account: the ledger's part (`Undertaking.statement`).
+    Parameters
+    ----------
+    plan : Plan
+        The plan.
+    work : Workspace
+        The working folder.
+    noise : NoiseSource
+        The source of the noise.
+    drawn : Drawn
+        The result of `resample`.
+    account : mapping or None, default=None
+        The part of the card about the ledger (see `Undertaking.statement`).
     """
     _lay_out(plan, work)
     by_key = kept_measurements(plan, work)
     card = release_card(plan, noise, _record(plan, work, drawn, by_key), account)
     if any(by_key.values()):
-        how = {"shrinkage": card["shrinkage"], "held_out": plan.held_out}  # as a reader knows it
+        how = {"shrinkage": card["shrinkage"], "held_out": plan.held_out}  # as stated on the card
         evidence = Evidence.of(plan.strata, by_key, plan.mechanism, **how)
         card["relations"] |= _relations(plan, work, evidence)
-        card |= {} if plan.config.expand else _served(evidence)  # of rows, and these are people
+        card |= {} if plan.config.expand else _served(evidence)  # `_served` describes rows, but these are people
     card |= {"raked": dict(drawn.raked), "controls": _controls(plan, work, drawn)} | _by_rows(plan, work)
     if plan.schema.ordered:
         card["rules"] = {"in_order": plan.schema.compared} | asdict(drawn.changed)
@@ -72,7 +81,7 @@ def keep_models(plan: Plan, work: Workspace, progress: Callable[[int, int], None
 
 
 def _record(plan: Plan, work: Workspace, drawn: Drawn, by_key: Mapping[Key, Sequence[Measurement]]) -> RunRecord:
-    """What the run drew and measured."""
+    """Return the results of the run."""
     starts = [work.starts(i) for i in range(len(plan.fitted.keys))]
     shares = {plan.strata.label(key): share for key, share in drawn.weights.shares.items()}
     return RunRecord(
@@ -87,7 +96,7 @@ def _record(plan: Plan, work: Workspace, drawn: Drawn, by_key: Mapping[Key, Sequ
 
 
 def _lay_out(plan: Plan, work: Workspace) -> None:
-    """The files of the release that are in the working folder already, or are public."""
+    """Add the files that are public or already in the working folder."""
     folder = work.staging / "measurements"
     folder.mkdir()
     for i, key in enumerate(plan.fitted.keys):
@@ -98,7 +107,10 @@ def _lay_out(plan: Plan, work: Workspace) -> None:
 
 
 def _relations(plan: Plan, work: Workspace, evidence: Evidence) -> dict[str, Any]:
-    """How far pairs of columns are expected to be off, and which relations the rows keep; the file of noisy cells."""
+    """Return the expected errors of pairs of columns and the relations that the rows preserve.
+
+    Write the noisy cells to a file.
+    """
     solved = Solved.of(evidence)
     noisy_cells(evidence, solved=solved).to_csv(work.staging / CELLS, index=False)
     expected, released = relation_errors(evidence, solved), work.load_table(work.root / SYNTHETIC, plan.schema)
@@ -106,17 +118,23 @@ def _relations(plan: Plan, work: Workspace, evidence: Evidence) -> dict[str, Any
 
 
 def _served(evidence: Evidence) -> dict[str, Any]:
-    """How well groups are served, by the measurements, as any reader of the release could say."""
-    # Where groups were measured one by one, how they differ takes many models (`equistrata audit --public`).
+    """Return how accurate the release is for groups.
+
+    It is computed from the measurements, so that any reader can compute it.
+    """
+    # If groups were measured separately, their differences require many models (`equistrata audit --public`).
     return {"served": served(evidence)} if set(evidence.measured) == {()} else {}
 
 
 def _by_rows(plan: Plan, work: Workspace) -> dict[str, Any]:
-    """What the card says by the released rows: wide bins, means that rows do not have."""
+    """Return the parts of the card that are computed from the released rows.
+
+    They are wide bins and means that do not agree.
+    """
     found: dict[str, Any] = {"wide_bins": []}
     declared = [column for column in plan.schema.columns if declares_bins(column)]
     if not declared and plan.means is None:
-        return found  # no row is read again
+        return found  # the rows do not have to be read again
     rows = work.load_table(work.root / SYNTHETIC, plan.schema)
     if declared:
         counts = {c.name: np.bincount(rows.column(c.name), minlength=c.size) for c in declared}
@@ -129,7 +147,7 @@ def _by_rows(plan: Plan, work: Workspace) -> dict[str, Any]:
 
 
 def _controls(plan: Plan, work: Workspace, drawn: Drawn) -> dict[str, Any] | None:
-    """What the card says of control totals, which are written beside the rows."""
+    """Write the control totals next to the rows and return the part of the card about them."""
     if (controls := plan.controls) is None:
         return None
     frame = controls.frame(plan.schema)
@@ -144,14 +162,14 @@ def _controls(plan: Plan, work: Workspace, drawn: Drawn) -> dict[str, Any] | Non
 
 
 def _means(work: Workspace) -> dict[str, Any] | None:
-    """The private means that were bought, if any were."""
+    """Return the private means, or None if there are none."""
     file = work.staging / "means.json"
     return json.loads(file.read_text("utf-8")) if file.exists() else None
 
 
 @scrubbed
 def land_release(plan: Plan, work: Workspace) -> Path:
-    """Write the card for people, and move the release to its place in one step; then its exact scores."""
+    """Write the page of the card, move the release to its output folder in one step, and write its exact scores."""
     release, output, scores = work.staging, Path(plan.config.output), work.root / SCORES
     if scores.exists():
         check_place(output)
@@ -160,6 +178,6 @@ def land_release(plan: Plan, work: Workspace) -> Path:
     write_manifest(release)
     land(work, output)
     if scores.exists():
-        with suppress(InputError):  # `print_release` says it: the release is in its place
+        with suppress(InputError):  # the release is complete, and `print_release` reports the error
             keep_scores(output, json.loads(scores.read_text("utf-8")))
     return output

@@ -1,4 +1,4 @@
-"""Rows are drawn from the joint model, and agree with public totals of the population if there are any."""
+"""The step that draws rows from the joint model and adjusts them to public totals of the population."""
 
 from __future__ import annotations
 
@@ -30,8 +30,21 @@ from equistrata.synth.strata.raking import raked
 
 
 class Drawn(NamedTuple):
-    """Released rows: how many, their strata's weights, columns → how many strata were raked, how many rows were changed
-    so that they obey comparisons of columns, and how many were replaced so that each cell of control totals has one."""
+    """Results of drawing the released rows.
+
+    Attributes
+    ----------
+    rows : int
+        The number of rows.
+    weights : PublicWeights
+        The weights of the strata.
+    raked : mapping of str to int
+        The number of strata that were raked, by column.
+    changed : Changed
+        The numbers of rows that were changed so that they satisfy the comparisons of columns.
+    replaced : int
+        The number of rows that were replaced so that each cell of the control totals has a row.
+    """
 
     rows: int
     weights: PublicWeights
@@ -42,9 +55,9 @@ class Drawn(NamedTuple):
 
 @scrubbed
 def resample(plan: Plan, work: Workspace) -> Drawn:
-    """Draw the rows from the joint model, raked to the private means, as codes, CSV and Parquet. No cost.
+    """Draw rows from the joint model, rake them to the private means, and write them as codes, CSV and Parquet.
 
-    They are drawn a batch at a time; where there are control totals, all of them are in memory.
+    The rows are drawn in batches. If there are control totals, all rows are in memory. There is no privacy cost.
     """
     model = rows_of_units(StratifiedModel.load(work.joint, plan.modelled), plan.fixed_weights)
     model = people_of_rows(replace(model, total=model.total / (1 - plan.held_out)))
@@ -80,7 +93,7 @@ def resample(plan: Plan, work: Workspace) -> Drawn:
 def _rows_in_cells(
     plan: Plan, controls: Controls, model: StratifiedModel, rng: np.random.Generator, changed: list[Changed]
 ) -> tuple[CodedTable, int]:
-    """The rows, one or more in each cell that has people, and how many were replaced for that."""
+    """Return rows with at least one row in each cell that has people, and the number of rows that were replaced."""
     rows = round(model.total) if plan.config.rows is None else plan.config.rows
     rows = max(rows, int((controls.totals > 0).sum()))
     table = CodedTable.concatenate(list(model.batches(rows, rng, changed=changed))).select(plan.schema.names)
@@ -88,7 +101,7 @@ def _rows_in_cells(
 
 
 def _meeting(controls: Controls, table: CodedTable, frame: pd.DataFrame) -> tuple[CodedTable, pd.DataFrame]:
-    """The rows with weights that meet the totals, as codes and as released cells."""
+    """Return the rows with weights that match the totals, as codes and as released cells."""
     name = str(table.schema.survey_weight)
     drawn = frame[name].to_numpy(dtype=np.float64)
     weights = pd.Series(poststratified(drawn, controls.cells_of(table), controls.totals.ravel()))

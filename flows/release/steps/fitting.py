@@ -1,4 +1,4 @@
-"""Strata are measured, share what they learn, are modelled, and are joined to one model."""
+"""The steps that measure strata, share information between them, estimate their models and join the models."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from equistrata.synth.strata.model import StratifiedModel, noisy_weights
 from equistrata.synth.strata.shrinkage import predict_from_others
 from equistrata.synth.strata.weights import combined_weights
 
-MOST_STARTS = 4  # of one stratum's fit in a run: lost workers are replaced, but not without end
+MOST_STARTS = 4  # the largest number of starts of a fit in one run, because a lost worker is replaced
 
 
 @scrubbed
@@ -38,18 +38,43 @@ def fit_one(
     noise: NoiseSource,
     former: Sequence[Measurement] = (),
 ) -> None:
-    """Measure one stratum with its whole budget, and save the measurements (and a foreign mechanism's model).
+    """Measure a stratum with its whole budget, and save the measurements.
 
-    It may run again for a stratum, also at the same time, where a cluster has lost a worker: saved measurements are
-    used again, and of runs that measure, the first to save wins.
+    For a foreign mechanism, the model is saved as well.
 
-    Args:
-        former: what a series knows of it already.
+    If a cluster loses a worker, this function may run again for the same stratum, possibly at the same time. If the
+    measurements are already saved, nothing is measured again. If two runs measure at the same time, the measurements
+    that are saved first are used.
 
-    Cost: the budget, once, add/remove, if no run's noise decides which of them saves first; else at most MOST_STARTS
-    times. See docs/proofs/budget.md, "A worker that was lost".
+    Parameters
+    ----------
+    work : Workspace
+        The working folder.
+    position : int
+        The position of the stratum.
+    mechanism : Mechanism
+        The mechanism.
+    schema : Schema
+        The schema of the rows of the stratum.
+    budget : Budget
+        The budget, which is spent completely.
+    count_rho : Rho
+        The part of the budget for noisy counts.
+    noise : NoiseSource
+        The source of the noise.
+    former : sequence of Measurement, default=()
+        The measurements of earlier releases in a series.
 
-    Raises StepFailed if the stratum was begun MOST_STARTS times in this run.
+    Raises
+    ------
+    StepFailed
+        If the stratum was started more than MOST_STARTS times in this run.
+
+    Privacy
+    -------
+    The cost is the budget under adding or removing one row, or one unit if the synthesis counts units. This holds if
+    the noise does not determine which run is the first to save. Otherwise the cost is at most MOST_STARTS times the
+    budget. See docs/proofs/budget.md, "A worker that was lost".
     """
     if work.measurements(position).exists():
         return
@@ -68,9 +93,10 @@ def fit_one(
 
 @scrubbed
 def learn(plan: Plan, work: Workspace) -> None:
-    """Join what was measured with what its series knew, and keep the series' state after it. Post-processing, no cost.
+    """Combine the measurements with the earlier ones of the series, and save the new state of the series.
 
-    What is learned enters the model, and never the measurements that are published and priced.
+    The combined measurements are only used for the model. They are not part of the measurements that are published and
+    paid for. This is post-processing without a privacy cost.
     """
     if plan.month is None or not plan.mechanism.keeps_measurements:
         return
@@ -83,7 +109,10 @@ def learn(plan: Plan, work: Workspace) -> None:
 
 @scrubbed
 def shrink(plan: Plan, work: Workspace) -> None:
-    """Predict each stratum's marginals from the other strata's measurements. Post-processing, no cost."""
+    """Predict the marginals of each stratum from the measurements of the other strata.
+
+    This is post-processing without a privacy cost.
+    """
     measurements = {key: load_measurements(work.evidence(i)) for i, key in enumerate(plan.strata.keys)}
     for i, extra in enumerate(predict_from_others(plan.strata, measurements).values()):
         save_measurements(extra, work.borrowed(i))
@@ -91,7 +120,11 @@ def shrink(plan: Plan, work: Workspace) -> None:
 
 @scrubbed
 def model_one(work: Workspace, position: int, mechanism: Mechanism, schema: Schema) -> None:
-    """Model one stratum from its measurements and what it borrows, unless the model exists. No cost."""
+    """Estimate the model of a stratum, unless it exists.
+
+    The model is based on the measurements of the stratum and on the predictions from other strata. There is no privacy
+    cost.
+    """
     if not work.model(position).exists():
         borrowed = work.borrowed(position)
         extra = load_measurements(borrowed) if borrowed.exists() else []
@@ -108,9 +141,25 @@ def join(
     public: PublicWeights | None = None,
     combine: bool = False,
 ) -> None:
-    """Save the model of all strata, joined by their weights, unless it exists. Post-processing, no cost.
+    """Save the joint model of all strata with their weights, unless it exists.
 
-    The engine models all strata from the measurements of shared selection; without one each stratum has its own model.
+    This is post-processing without a privacy cost.
+
+    Parameters
+    ----------
+    work : Workspace
+        The working folder.
+    strata : Strata
+        The strata.
+    engine : Estimator or None
+        The estimator of a model for all strata from the measurements of a shared selection. If None, each stratum has
+        its own model.
+    shrinkage : bool
+        If True, small strata are shrunk.
+    public : PublicWeights or None, default=None
+        The public weights.
+    combine : bool, default=False
+        If True, the public weights are combined with noisy counts.
     """
     if work.joint.exists():
         return
@@ -128,6 +177,6 @@ def join(
 
 
 def kept_measurements(plan: Plan, work: Workspace) -> dict[Key, list[Measurement]]:
-    """What the release holds of each fit; nothing of a mechanism that keeps no measurements."""
+    """Return the published measurements of each fit. They are empty for a mechanism that does not keep measurements."""
     keys = plan.fitted.keys if plan.mechanism.keeps_measurements else ()
     return {key: load_measurements(work.measurements(i)) for i, key in enumerate(keys)}

@@ -1,4 +1,7 @@
-"""Rows are read, coded, held out and cut into strata: the only step that reads them where they are from."""
+"""The step that reads the rows, codes them and partitions them into strata.
+
+Some of the rows may be held out. No other step reads the rows from their source.
+"""
 
 from __future__ import annotations
 
@@ -25,25 +28,27 @@ from equistrata.flows.run.workspace import HELD_OUT, SNAPSHOT, Workspace
 from equistrata.flows.run.workspace import UNIT_SIZES as UNIT_SIZES_FILE
 
 Mask = npt.NDArray[np.bool_]
-Outcome = tuple[Floats, Mask]  # values, and which cells have none
-# Which rows are held out; of the columns that have means; survey weights, if rows have them.
+Outcome = tuple[Floats, Mask]  # the values, and a mask of the cells without a value
+# The coded rows, a mask of the rows that are held out, the columns with means, and the survey weights, if any.
 _Coded = tuple[CodedTable, Mask, list[Outcome], Floats | None]
 
 
 @scrubbed
 def partition(plan: Plan, work: Workspace) -> None:
-    """Read the rows, code them, hold some out if asked, and keep each stratum's rows and outcomes.
+    """Read and code the rows, hold some of them out if requested, and store the rows and the outcomes of each stratum.
 
-    Cells of open columns get codes of a vocabulary, which is kept too (`equistrata.flows.release.measuring.finding`).
+    The cells of open columns are coded by a vocabulary, which is stored as well (see
+    `equistrata.flows.release.measuring.finding`).
 
-    A batch at a time, so memory does not grow with the rows. Of each unit at most `at_most` rows are used, and nothing
-    else is read of the others (`equistrata.data.units.bounding`). What becomes of a row depends on the rows of its unit
-    alone (and on a coin of the unit's own, if rows are held out), so neighbouring tables stay neighbours.
+    The rows are read in batches, so that the memory does not depend on the number of rows. At most `at_most` rows of
+    each unit are used, and no other step reads the remaining rows (see `equistrata.data.units.bounding`). The result
+    for a row depends only on the rows of the same unit, and on a coin of this unit if rows are held out. Neighbouring
+    tables therefore remain neighbours.
     """
     raw, snapshot = plan.raw, Snapshot(plan.raw)
     known = {name: Vocabulary() for name in raw.open}
     for name in known:
-        snapshot.extend(name, ["\0unwritable", "\0missing"])  # no text that is kept
+        snapshot.extend(name, ["\0unwritable", "\0missing"])  # these texts are never kept
 
     for table, held_out, outcomes, weights in ahead(_coded(plan, work, known, snapshot)):
         kept = ~held_out
@@ -70,7 +75,7 @@ def partition(plan: Plan, work: Workspace) -> None:
 
 
 def _used_rows(plan: Plan, work: Workspace) -> UsedRows:
-    """The rows that the release is made from: the only ones that any of it sees."""
+    """Return the rows from which the release is made. All other rows are ignored."""
     key = b"" if plan.unit.column is None else work.unit_key(streams.generator(plan, streams.UNIT_KEY))
     rows = UsedRows(partial(plan.source.batches, plan.columns), plan.unit, key, work.root)
     if plan.price.sizes:
@@ -79,7 +84,7 @@ def _used_rows(plan: Plan, work: Workspace) -> UsedRows:
 
 
 def _coded(plan: Plan, work: Workspace, known: Mapping[str, Vocabulary], snapshot: Snapshot) -> Iterator[_Coded]:
-    """The rows that are used, a batch at a time; vocabularies and snapshot grow."""
+    """Yield the rows that are used, in batches. The vocabularies and the snapshot are extended."""
     held_out, means = _coins(plan, work), plan.means.columns if plan.means else ()
     weight = None if plan.modelled.survey_weight is None else plan.modelled[plan.modelled.survey_weight]
     for frame, used in ahead(_used_rows(plan, work).batches()):
@@ -96,7 +101,7 @@ def _coded(plan: Plan, work: Workspace, known: Mapping[str, Vocabulary], snapsho
 
 
 def _coins(plan: Plan, work: Workspace) -> Callable[[pd.DataFrame], Mask]:
-    """Which rows of each batch are held out, by a coin for each unit."""
+    """Return a function that selects the held-out rows of a batch, using one coin per unit."""
     name, share = plan.unit.column, plan.held_out
     if not share:
         return lambda frame: np.zeros(len(frame), dtype=bool)

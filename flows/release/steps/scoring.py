@@ -1,4 +1,4 @@
-"""A release is scored exactly, for its owner alone."""
+"""The step that computes exact scores of a release, which are for its owner only."""
 
 from __future__ import annotations
 
@@ -18,22 +18,25 @@ from equistrata.flows.release.steps import streams
 from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.workspace import HELD_OUT, SYNTHETIC, Workspace
 
-SCORED_ROWS = 1_000_000  # distinct rows that are scored exactly, and rows that classifiers see
+SCORED_ROWS = 1_000_000  # the limit for distinct rows that are scored exactly, and for rows of classifiers
 WARNING = "exact: computed from private rows at no cost; internal, not to be published"
 
 
 @scrubbed
 def evaluate(plan: Plan, work: Workspace) -> None:
-    """Exact scores against the real rows: internal, never published.
+    """Compute exact scores by comparing the release with the real rows.
 
-    Marginals are scored on distinct rows, so scores are exact. Where these are more than SCORED_ROWS, and for
-    classifiers, a random sample of a large table is used, and the file says so.
+    The scores are internal and must not be published.
 
-    A survey weight is not scored as a column. Beside the scores of rows there are `weighted_scores`, of people; where
-    released rows are people, these alone.
+    Marginals are scored on distinct rows, so that the scores are exact. If there are more than SCORED_ROWS distinct
+    rows, a random sample of each large table is used. The same holds for classifiers. If a sample is used, this is
+    stated in the file.
 
-    What fails is said in the file, by its type alone. Rows decide it without noise, so it must decide neither whether a
-    release that is paid for appears nor what an orchestrator sees.
+    A survey weight is not scored as a column. In addition to the scores of rows, the file contains `weighted_scores`,
+    which refer to people. If the released rows are people, only these scores are computed.
+
+    If the evaluation fails, the file only contains the type of the error. A failure depends on the exact rows.
+    Therefore it must not prevent a release that is paid for, and it must not be visible to an orchestrator.
     """
     try:
         document = _scored(plan, work)
@@ -49,9 +52,9 @@ def _scored(plan: Plan, work: Workspace) -> dict[str, Any]:
     drawn = work.load_table(work.root / SYNTHETIC, plan.schema)
     drawn = drawn if schema is plan.schema else drawn.select(schema.names)
     parts = [part.select([name for name in part.schema.names if name in schema.names]) for part in parts]
-    if not len(drawn):  # a tiny table's noisy size may be 0
+    if not len(drawn):  # the noisy size of a tiny table may be 0
         return {"warning": "not scored: the release has no rows"}
-    if not any(map(len, parts)):  # the units of a small table are few
+    if not any(map(len, parts)):  # a small table has only few units
         return {"warning": "not scored: all rows were held out"}
     strata = Strata.over(schema, plan.strata.columns)
     weighted = _of_people(plan, work, parts, drawn, strata) if plan.modelled.survey_weight is not None else {}
@@ -83,7 +86,11 @@ def _scored(plan: Plan, work: Workspace) -> dict[str, Any]:
 def _of_people(
     plan: Plan, work: Workspace, parts: Sequence[CodedTable], drawn: CodedTable, strata: Strata
 ) -> dict[str, Any]:
-    """The weighted scores: private rows by their clipped weight, released ones by what is written, or once each."""
+    """Return the weighted scores.
+
+    The private rows have their clipped weights. The released rows have the weights in the file or, if there are none, a
+    weight of one.
+    """
     real = [work.load(work.weights(i)) for i in range(len(parts))]
     made = np.ones(len(drawn))
     if plan.schema.survey_weight is not None:
@@ -94,7 +101,7 @@ def _of_people(
 
 
 def _some(tables: Sequence[CodedTable], rng: np.random.Generator) -> list[CodedTable]:
-    """The tables themselves, or about SCORED_ROWS of all their rows, each kept by a coin of its own."""
+    """Return the tables or, if they are large, a random sample of about SCORED_ROWS rows."""
     share = SCORED_ROWS / max(sum(map(len, tables)), 1)
     return list(tables) if share >= 1 else [table.take(rng.random(len(table)) < share) for table in tables]
 
