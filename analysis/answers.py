@@ -45,7 +45,14 @@ from equistrata.synth.measurements import Columns
 STATISTICS = ("count", "proportion", "mean", "quantile", "difference", "ratio", "correlation", "independence", *KINDS)
 OF_PAIRS = ("correlation", "independence")
 COUNTED, PEOPLE, ROWS = "counted", "people", "rows of the file"
-OF_NUMBERS = ("mean", "quantile", "difference", "ratio", "correlation", *KINDS)  # they read the numbers of a column
+OF_NUMBERS = (
+    "mean",
+    "quantile",
+    "difference",
+    "ratio",
+    "correlation",
+    *KINDS,
+)  # statistics that use the numeric values
 
 
 def bin_number_notes(schema: Schema, statistic: str, of: Of, by: Sequence[str]) -> list[str]:
@@ -279,15 +286,20 @@ class Answers(Grounds):
         return next((some for some in several if not any(holds(m, some, schema, asked.nested) for m in every)), ())
 
     def _pair(self, statistic: str, of: Of, by: Sequence[str], where: Mapping[str, Any] | None) -> _Pair:
-        """The measured counts of two columns. Raises InputError if they were not measured together."""
+        """Return the measured counts of two columns.
+
+        Raises
+        ------
+        InputError
+            If the two columns were not measured together.
+        """
         if not isinstance(of, str) or len(by) != 1 or of in by:
             what = {"correlation": "a correlation", "independence": "a test of independence"}[statistic]
             raise InputError(f"{what} is of one column in 'of' and another one in 'by'; name both")
         schema = self.evidence.strata.schema
         if statistic == "correlation":
-            _ = [
-                averaged(column_of_numbers(schema, name)) for name in (of, by[0])
-            ]  # what has no number is refused first
+            for name in (of, by[0]):
+                averaged(column_of_numbers(schema, name))  # raises InputError if the column has no numbers
         asked = question(schema, "count", of, by, where, not self.counts.apart)
         groups = len(asked.labels[heading(by[0])].drop_duplicates())
         for table in self.counts.tables(asked.columns, asked.merged):
@@ -301,7 +313,7 @@ class Answers(Grounds):
         )
 
     def _correlation(self, pair: _Pair, level: float, sampled: float) -> pd.DataFrame:
-        """Pearson's correlation of two columns of numbers, from measured counts only."""
+        """Compute Pearson's correlation of two numeric columns from their measured counts."""
         schema = self.evidence.strata.schema
         (x, spread_x), (y, spread_y) = (averaged(column_of_numbers(schema, name)) for name in (pair.of, pair.against))
         found = correlation(pair.counts, pair.covariance, (x, y), (spread_x, spread_y), level, sampled)
@@ -311,7 +323,11 @@ class Answers(Grounds):
         return pair.line(numbers, MEASURED)
 
     def _independence(self, pair: _Pair, level: float, design_effect: float) -> pd.DataFrame:
-        """Cramér's V of two columns, and a test of no relation; of measured counts only, since a model assumes it."""
+        """Compute Cramér's V of two columns and test whether they are independent.
+
+        Only measured counts are used, because the model assumes that columns which were not measured together are
+        independent.
+        """
         rng = np.random.default_rng(self.seed + 3)
         found = independence(pair.counts, pair.covariance, rng=rng, level=level, design_effect=design_effect)
         parts = parts_of(found.standard_error, 1 - found.sampled, found.sampled)
@@ -322,7 +338,7 @@ class Answers(Grounds):
 
 @dataclass(frozen=True, eq=False)
 class _Pair:
-    """Measured counts of two columns, shape (codes of `of`, codes of `against`), and the covariance of their noise."""
+    """The measured counts of two columns and the covariance of their noise."""
 
     of: str
     against: str
@@ -330,6 +346,6 @@ class _Pair:
     covariance: Floats
 
     def line(self, numbers: Sequence[float] | Floats, basis: str) -> pd.DataFrame:
-        """The answer as a frame of one line."""
+        """Return the answer as a data frame with one row."""
         labels = {"column": self.of, "against": self.against}
         return pd.DataFrame([labels | dict(zip(ANSWER, numbers, strict=True)) | {"basis": basis}])

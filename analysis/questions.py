@@ -290,7 +290,7 @@ def code_numbers(column: Column) -> tuple[Floats, Floats]:
 
 
 def averaged(column: Column) -> tuple[Floats, Floats]:
-    """`code_numbers` of a column of which a mean is asked. Raises InputError where its numbers are names.
+    """Return the result of `code_numbers` for a column of which the mean is requested.
 
     A column with two values such as 0 and 1 is allowed because its mean is a share. Raises InputError if the numbers
     are only names.
@@ -305,7 +305,13 @@ def averaged(column: Column) -> tuple[Floats, Floats]:
 
 
 def column_of_numbers(schema: Schema, name: str) -> Column:
-    """Return a column that has numbers. Raises InputError for dates, and where the name is not a column's own."""
+    """Return a column of the release that can have numbers.
+
+    Raises
+    ------
+    InputError
+        If there is no such column, or if it has dates or times.
+    """
     if name not in schema.names:
         raise InputError(f"{name!r} is no column of the release; it has {', '.join(schema.names)}")
     if schema[name].layout:

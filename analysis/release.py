@@ -305,25 +305,34 @@ class Release:
         weight, the estimate is about the people that the rows of the table stand for. If units have several rows, the
         estimate uses at most `unit.at_most` rows of each unit.
 
-        Args:
-            statistic: "count", "proportion", "mean", "quantile", "median"; "difference" or "ratio" of each group and
-                the first;
-                "correlation" (Pearson's) or
-                "independence" of `of` and one column in `by` (Cramér's V, with the p-value of no relation in the
-                population); "ols" or "logit".
-            of: a column; or {column: value, or several}, by released values or their words. None counts all rows.
-            by: the columns that define groups; of a regression, those that explain `of`, where "A*B" stands for A, B
-                and their interaction.
-            where: {column: value, or several}: only these rows.
-            level: of the intervals, in (0, 1).
-            population: whether the answer is about the population that the table's rows were sampled from; without a
-                survey weight, of which every member is as likely to be in the file.
-            design_effect: by which the survey's sampling variance is that of rows drawn one by one; 1 or more. None for
-                the most rows of a unit: they are sampled together, and may be alike. What unequal weights add is
-                measured, so it is no part of this.
-            q: of a quantile, in (0, 1).
-            weighted: whether people are counted, by the survey weight, instead of rows of the file. None for people
-                wherever there is one.
+        Parameters
+        ----------
+        statistic : str
+            "count", "proportion", "mean", "quantile" or "median"; "difference" or "ratio" to compare each group with
+            the first group; "correlation" for Pearson's correlation of two columns of numbers; "independence" for Cramér's V of `of` and the column in `by`, with a p-value for
+            independence in the population; "ols" or "logit" for a regression.
+        of : str or mapping, optional
+            A column, or {column: value or values}. Values can be released values or their words. If None, all rows are
+            counted.
+        by : str or sequence of str
+            The columns that define groups. For a regression, the explanatory variables, where "A*B" stands for A, B and
+            their interaction.
+        where : mapping, optional
+            The condition {column: value or values}. Only rows with these values are used.
+        level : float
+            The level of the intervals, in (0, 1).
+        population : bool
+            If True, the estimate is about the population from which the rows of the table were sampled. If there is no
+            survey weight, each member of the population must be equally likely to be in the table.
+        design_effect : float, optional
+            The ratio of the sampling variance of the survey to that of simple random sampling, which is at least 1. The
+            default is the maximum number of rows of a unit, because these rows are sampled together and may be similar.
+            The effect of unequal weights is measured, so it must not be included here.
+        q : float
+            The order of the quantile, in (0, 1).
+        weighted : bool, optional
+            If True, people are counted by the survey weight. If False, rows of the file are counted. The default is
+            True if the release has a survey weight.
 
         Returns
         -------

@@ -28,15 +28,24 @@ REPLICATES = 6  # intervals use quantiles of Student's t for the part of the err
 class Grounds:
     """The sources from which a release's answers are computed.
 
-    Attributes:
-        evidence: what a release measured.
-        seed: of the replicates' noise. Public: it protects nothing.
-        count: the number of replicates.
-        models: whether the model answers what was not measured.
-        progress: is called with the number of replicates that are made, and of all.
-        workers: processes that make replicates side by side, where these take long.
-        controls: totals of people, with which the survey weights agree.
-        stored: the first replicates, as the release keeps them; a file is read when its replicate is needed.
+    Attributes
+    ----------
+    evidence : Evidence
+        The measurements of a release.
+    seed : int
+        The seed of the replicates' noise. It can be public, because it does not protect anything.
+    count : int
+        The number of replicates.
+    models : bool
+        If True, the model answers questions about columns that were not measured together.
+    progress : callable or None
+        A function that is called with the number of completed replicates and the total number of replicates.
+    workers : int
+        The number of processes that compute replicates in parallel, if this takes long.
+    controls : Controls or None
+        The control totals of people to which the survey weights are adjusted.
+    stored : sequence of Replicate
+        The replicates that the release keeps. A file is read when its replicate is needed.
     """
 
     evidence: Evidence

@@ -54,7 +54,8 @@ def coefficients(grounds: Grounds, asked: Regression, level: float, sampled: flo
             f"the release measured {outcome} with none of the columns in 'by', so its model has no "
             "relation of them; measured pairs are in 'relations' of card.json"
         )
-    if asked.kind == "logit" and (basis == REFUSED).any():  # not collapsible: all coefficients depend on it
+    # Odds ratios are not collapsible, so all coefficients depend on the missing pair.
+    if asked.kind == "logit" and (basis == REFUSED).any():
         alone = _alone(grounds, outcome).intersection(asked.columns)
         raise InputError(
             f"the release did not measure {outcome} with {', '.join(sorted(map(str, alone)))} for all "
@@ -100,14 +101,20 @@ def _by_sums(grounds: Grounds, asked: Regression, level: float, sampled: float) 
 
 
 def _apart(grounds: Grounds, asked: Regression) -> npt.NDArray[np.bool_]:
-    """The terms of columns that were not measured with the outcome, shape (terms,); the intercept with any such."""
+    """Return a mask of the terms with columns that were not measured together with the outcome, shape (terms,).
+
+    If there is such a term, the intercept is included as well.
+    """
     alone = _alone(grounds, asked.outcome_column)
     apart = [not alone.isdisjoint(names) for names, _ in asked.parts[:-1]]
     return np.array([any(apart), *apart[1:]])
 
 
 def _check_interactions(grounds: Grounds, asked: Regression) -> None:
-    """Raise InputError if an interaction was not measured together with the outcome: a model of pairs has none."""
+    """Raise InputError if an interaction was not measured together with the outcome.
+
+    The model only has the interactions that were measured.
+    """
     evidence = grounds.evidence
     for names in dict.fromkeys(names for names, _ in asked.parts[1:-1] if len(names) > 1):
         together = tuple(name for name in evidence.strata.schema.names if name in {*names, asked.outcome_column})
@@ -120,7 +127,7 @@ def _check_interactions(grounds: Grounds, asked: Regression) -> None:
 
 
 def _alone(grounds: Grounds, outcome: str) -> set[str]:
-    """The columns that were not measured with this one, or in some strata only."""
+    """Return the columns that were not measured together with the outcome in all strata."""
     evidence, keys = grounds.evidence, len(grounds.evidence.strata.keys)
     others = [name for name in evidence.names if name != outcome]
     return {name for name in others if len(strata_with(evidence, (outcome, name))) < keys}

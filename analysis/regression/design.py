@@ -39,15 +39,23 @@ _STEPS, _CONVERGED, _SETTLED, _RIDGE = 50, 1e-9, 1e-4, 1e-9
 class Regression:
     """A regression over the cells of a table.
 
-    Attributes:
-        kind: "ols" or "logit".
-        columns: of the table.
-        terms: the coefficients' names: an intercept, each value of a column but its first (`SEX=2`), or a column of
-            numbers by its name.
-        design: shape (cells, terms).
-        outcome: shape (cells,); 0 or 1 for "logit".
-        kept: 1 for cells with all numbers present, else 0.
-        parts: of each term, and then of the outcome: its columns and a number for each cell; NaN where there is none.
+    Attributes
+    ----------
+    kind : str
+        "ols" or "logit".
+    columns : tuple of str
+        The columns of the table.
+    terms : tuple of str
+        The names of the coefficients: the intercept, each value of a column except its first (such as `SEX=2`), or the
+        name of a numeric column.
+    design : ndarray of shape (cells, terms)
+        The design matrix.
+    outcome : ndarray of shape (cells,)
+        The outcome, which is 0 or 1 for "logit".
+    kept : ndarray of shape (cells,)
+        1 for cells in which all numbers are present, and 0 otherwise.
+    parts : tuple
+        The columns and the number of each cell for each term and for the outcome. The number is NaN if it is absent.
     """
 
     kind: str
@@ -62,10 +70,27 @@ class Regression:
     def of(cls, schema: Schema, kind: str, of: Of, on: Sequence[str]) -> Regression:
         """Create a regression.
 
-        Args:
-            of: "ols": a column of numbers; "logit": {column: value or values} for an outcome of 1.
-            on: the columns that explain it; numeric ones as numbers, others by a term for each value but the first.
-                "A*B" stands for A, B and their interaction.
+        Parameters
+        ----------
+        schema : Schema
+            The schema of the release.
+        kind : str
+            "ols" or "logit".
+        of : str or mapping
+            For "ols", a column of numbers. For "logit", {column: value or values} for an outcome of 1.
+        on : sequence of str
+            The explanatory variables. Numeric columns have one coefficient. Other columns have one coefficient for each
+            value except the first. "A*B" stands for A, B and their interaction.
+
+        Returns
+        -------
+        Regression
+            The regression.
+
+        Raises
+        ------
+        InputError
+            If the schema does not have the outcome or one of the columns.
         """
         check_words(of, on, None)
         on, pairs = interactions(schema, on)

@@ -17,7 +17,8 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.synth.measurements import Columns
 
-# Columns in the schema's order (none: the intercept; two: an interaction), and a number for each cell of their table
+# The columns of a term in the order of the schema, and the number of each cell of their table. The intercept has no
+# columns and an interaction has two.
 Term = tuple[Columns, Floats]
 Tables = Callable[[Columns], Sequence[LeastSquares]]
 

@@ -111,7 +111,7 @@ def check_manifest(folder: Path) -> str:
 
 
 def is_own(name: str) -> bool:
-    """Whether a file is a release's own by its name, not one of an audit that was added."""
+    """Return True if the name of a file shows that it belongs to the release and not to an audit that was added."""
     return name in OWN or PurePosixPath(name).parts[0] in FOLDERS
 
 
