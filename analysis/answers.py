@@ -45,14 +45,8 @@ from equistrata.synth.measurements import Columns
 STATISTICS = ("count", "proportion", "mean", "quantile", "difference", "ratio", "correlation", "independence", *KINDS)
 OF_PAIRS = ("correlation", "independence")
 COUNTED, PEOPLE, ROWS = "counted", "people", "rows of the file"
-OF_NUMBERS = (
-    "mean",
-    "quantile",
-    "difference",
-    "ratio",
-    "correlation",
-    *KINDS,
-)  # statistics that use the numeric values
+# The statistics that use the numeric values of a column.
+OF_NUMBERS = ("mean", "quantile", "difference", "ratio", "correlation", *KINDS)
 
 
 def bin_number_notes(schema: Schema, statistic: str, of: Of, by: Sequence[str]) -> list[str]:
