@@ -41,7 +41,7 @@ def public_name(name: str) -> str:
 
     Examples
     --------
-    >>> public_name("/home/me/mine.py:Mine"), public_name("package.module:Class")
+    >>> public_name("/srv/mine.py:Mine"), public_name("package.module:Class")
     ('mine.py:Mine', 'package.module:Class')
     """
     where, _, called = name.rpartition(":")

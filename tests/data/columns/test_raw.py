@@ -1,4 +1,4 @@
-"""What a raw cell is: a table of cases, from the rules that docs/guide/preparing.md states."""
+"""What a raw cell is: a table of cases."""
 
 from datetime import date, datetime, time
 from decimal import Decimal
