@@ -1,4 +1,4 @@
-"""What a page shows of a release: absent cells of every kind are empty."""
+"""Tests of the numbers on a page, where absent cells of every kind are empty."""
 
 from types import SimpleNamespace
 
