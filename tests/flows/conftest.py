@@ -152,7 +152,7 @@ def served(equistrata, loaded, prefect_server):
 
 @pytest.fixture(scope="session")
 def server_home(tmp_path_factory, request):
-    """Return the folder for the database and the log of the Prefect server, which is the same for all pytest workers."""
+    """Return the folder for the database and the log of the Prefect server. It is the same for all pytest workers."""
     base = tmp_path_factory.getbasetemp()
     home = (base.parent if hasattr(request.config, "workerinput") else base) / "prefect-server"
     home.mkdir(exist_ok=True)

@@ -46,7 +46,7 @@ def leaves(tree):
 
 @pytest.mark.slow
 def test_audits_leave_no_row_and_no_exact_number_with_prefect(equistrata, released):
-    """The exact numbers of the internal audit stay in its folder, and the Markdown of the public audit is an artifact."""
+    """The exact numbers of the internal audit stay in its folder. The text of the public audit is an artifact."""
     inside = equistrata("audit", "one", "--input", released, "--verbose")
     assert inside.returncode == 0, inside.stderr
     assert "internal: computed from private rows, not to be published" in inside.stdout

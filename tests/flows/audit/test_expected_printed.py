@@ -1,4 +1,4 @@
-"""Tests of the expected errors that `equistrata audit --public` prints, where groups with an unknown error are first."""
+"""Tests of the expected errors that `equistrata audit --public` prints."""
 
 from types import SimpleNamespace
 

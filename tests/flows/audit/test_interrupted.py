@@ -75,7 +75,7 @@ def charges():
 
 
 def left(home):
-    """Return the temporary files that an interruption leaves, besides the audit and the files that were there before."""
+    """Return a list of the temporary files that are left after an interruption."""
     kept = home / "state" / journal.AUDITS
     hidden = [path.name for path in home.rglob("*") if path.name.startswith(".") and path.name.endswith(".part")]
     return [*hidden, *(path.name for path in (home / "tmp").iterdir()), *(kept.iterdir() if kept.exists() else ())]

@@ -1,4 +1,4 @@
-"""Tests of command-line messages about output folders that another run uses or has made, and about invalid file names."""
+"""Tests of the messages for output folders that are used by another run, and for file names that are not valid."""
 
 import errno
 import os

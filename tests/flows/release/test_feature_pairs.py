@@ -1,9 +1,8 @@
-"""Where two features meet: every pair of them is accounted for, or refused before anything is charged.
+"""Tests that each pair of features has a correct privacy cost or is refused before a charge.
 
-A covering array of `feature_release.FACTORS` has each pair of values in a configuration at least. Each configuration is
-replayed on neighbours that differ by a whole unit, in every month and in the audit. What its noise cost in truth is at
-most what was charged, in ρ and in δ; its published bytes follow from the answers of the noise alone; and `verify`
-passes.
+Each pair of values of `feature_release.FACTORS` is in at least one configuration of a covering array. The releases of a
+configuration are repeated on neighbours that differ by a unit, in each month and in the audit. The true cost in ρ and δ
+is at most the charge, the published files depend only on the answers of the noise source, and `verify` finds no faults.
 """
 
 import re
