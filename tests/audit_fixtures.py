@@ -26,7 +26,10 @@ STRATA = Strata.over(SCHEMA, ["G"])
 
 @dataclass(frozen=True)
 class Fixed:
-    """A classifier with a fixed score for each cell of A and B: 0, ¼, ½ (not selected), ¾, 1 and 1."""
+    """A classifier with a fixed score for each combination of A and B.
+
+    The scores are 0, ¼, ½ (not selected), ¾, 1 and 1.
+    """
 
     name: str = "fixed"
     target: str = "Y"

@@ -10,7 +10,7 @@ from equistrata.flows.config.audit import AuditConfig
 
 
 def audit(*releases, **settings):
-    """Run an audit and return the folder of its report and the artifacts. A public audit has ε = 1 by default."""
+    """Run an audit and return the folder of its report and the artifacts. The default for a public audit is ε = 1."""
     shown, priced = [], {"epsilon": 1.0} if settings.get("mode") == "public" else {}
     plain = {name: getattr(audit_steps, name) for name in ("load_rows", "examine", "deliver")}
     artifact = {"create_markdown_artifact": lambda text, **about: shown.append((text, about))}

@@ -92,11 +92,11 @@ def cost_of(home, name, step):
 
 
 def chance_of(step, more):
-    """Return the probability that a text is kept which only the unit of the neighbour has. It is at most the δ for the
-    given part of ρ.
+    """Return the probability that a text is kept which only the unit of the neighbour has. The probability must not be
+    larger than the corresponding part of δ.
 
-    A budget (ε, δ) is converted to ρ, and each part of ρ is assigned the same part of δ. All months of a series have a
-    single budget.
+    The budget (ε, δ) is the same as a value of ρ. If a fraction of ρ is used, the same fraction of δ is used. All
+    months of a series have a single budget.
     """
     rate = min(Fraction(d) / Rho.from_epsilon_delta(e, d).exact for e, d in ((EPSILON, DELTA), ACCOUNT))
     chance = 0.0

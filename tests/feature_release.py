@@ -1,9 +1,9 @@
 """Releases of a small table that combine several features, and releases of its neighbours with the same noise.
 
 A configuration has one value for each of the FACTORS. It is run for one or two months, and in some cases a paid audit
-is added. All steps are charged to a ledger. Each neighbour differs from the table by one unit in each month. All rows of the first
-unit are in a cell that no other unit has. The second unit has more rows than are used, in several strata and with its
-own texts in the open columns.
+is added. All of the steps are charged to a ledger. Each neighbour differs from the table by one unit in each month. All
+rows of the first unit are in a cell that no other unit has. The second unit has more rows than are used, in several
+strata and with its own texts in the open columns.
 """
 
 import hashlib

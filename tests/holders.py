@@ -44,7 +44,7 @@ def tables(count: int, rows: int, seed: int = 0) -> list[pd.DataFrame]:
 
 
 def plan(**changes) -> FederatedPlan:
-    """Return a plan of three holders with two strata and two arms."""
+    """Return the plan of three holders, with two strata and two arms."""
     settings = {
         "holders": 3, "strata": ("SEX",), "arm": "NEW", "treated": 1, "control": 0, "epsilon": 1.0, "delta": 1e-6,
         "trials": 64,

@@ -1,4 +1,4 @@
-"""A small simulated table and its schema, with two strata columns, a numeric column, an outcome and a text column."""
+"""A small simulated table and its schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that set up offices which make a release each month, and their first two months."""
+"""Functions for offices that make a release in each month."""
 
 import tempfile
 

@@ -23,7 +23,10 @@ ANOTHER = {"ST": 1, "AREA": 12, "SEX": 2, "AGE": -1, "PAY": 1e6, "BORN": "never"
 
 
 def people_in_places(rows: int) -> pd.DataFrame:
-    """Return a table with this number of rows, in households of about three people. One of the places is small."""
+    """Return a table with this number of rows, where the number of people in a household is about three.
+
+    One of the places is small.
+    """
     rng = np.random.default_rng(3)
     state, days = rng.integers(1, 3, rows), pd.to_timedelta(rng.integers(0, 29_000, rows), unit="D")
     first, second = rng.choice([10, 11, 12], rows, p=[0.8, 0.19, 0.01]), rng.choice([10, 20], rows)

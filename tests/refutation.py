@@ -55,7 +55,7 @@ def empirical_epsilon(a: npt.ArrayLike, b: npt.ArrayLike, delta: float, *, false
     probability at least 1 − false_alarm, and then ε ≥ log((p − δ)/q) ≥ log((p_low − δ)/q_high).
 
     The error rate is for one call. A suite of m tests of true claims fails with probability at most m·false_alarm. If
-    its seeds are fixed and it has passed once, it never fails.
+    the seeds are fixed, the result of a test is always the same.
     """
     first, second = _runs(a), _runs(b)
     if not 0 <= delta < 1:

@@ -91,8 +91,9 @@ def gaussian(table: CodedTable, noise: NoiseSource, rho: Rho) -> Measurement:
 
 
 def mechanisms() -> dict[str, LoggedMechanism]:
-    """Return MST with one tree and AIM with two or three rounds, because their prices do not depend on the noise or
-    only slightly.
+    """Return MST with one tree and AIM with two or three rounds.
+
+    The prices of these mechanisms do not depend much on the noise.
     """
     engine: Any = Remembered(MirrorDescent(iterations=ITERATIONS))
     return {

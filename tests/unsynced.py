@@ -1,7 +1,7 @@
 """A function that disables the synchronization of files, because no test simulates a power failure.
 
-The files of a killed process are kept without it. A release synchronizes its files about sixty times, which takes
-longer than the rest of the release. Commands in a new interpreter are not affected.
+The files of a process are also kept if the process is killed. A release synchronizes its files about sixty times, which
+takes longer than the rest of the release. Commands in a new interpreter are not affected.
 """
 
 import os

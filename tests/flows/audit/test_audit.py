@@ -47,7 +47,10 @@ PRICE = Rho.from_epsilon_delta(1, 1e-9)
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Return a folder with a table, its schema, a ledger and three releases, two of which were charged."""
+    """Return a folder that contains a table, the schema, a ledger and three releases.
+
+    Only two of the releases are charged.
+    """
     home = tmp_path_factory.mktemp("made")
     made_up_people(6137).to_csv(home / "people.csv", index=False)
     (home / "people.yaml").write_text(PEOPLE_SCHEMA.replace("[1, 2]", "[1, 2], labels: {1: men, 2: women}"))
@@ -188,8 +191,8 @@ def test_no_exact_number_of_the_rows_is_in_a_public_audit(place, monkeypatch):
     numbers = [x for entry in entries for part in ("audit", "served", "errors") for x in exact(entry[part])]
 
     def rare(x):
-        """Return True if no ratio of small integers, such as 5/11, has this value, because noisy or synthetic counts
-        may give that ratio too.
+        """Return True if the value is not a ratio of small integers, such as 5/11, which may also be a ratio of noisy
+        counts.
         """
         return abs(float(Fraction(x).limit_denominator(500)) - x) > 1e-7
 
@@ -225,7 +228,7 @@ def card_of(folder):
 
 
 def test_the_card_of_a_release_with_public_audits_has_the_price_of_all(place):
-    """The price is that of the release and of both of its audits, each counted once."""
+    """The total is the sum of the price of the release and the prices of both audits."""
     own = card_of("free")["guarantee"]
     one, _ = audit("free", mode="public", epsilon=0.5, delta=1e-6)
     two, _ = audit("free", mode="public", output="free/again")
@@ -516,7 +519,7 @@ def test_what_is_refused_costs_nothing_and_leaves_nothing(place, releases, setti
 
 
 def test_releases_that_cannot_be_compared(place):
-    """The releases differ in their columns in the first case and in their rows in the second case."""
+    """In the first case the columns are different, and in the second case the rows are different."""
     rows = {
         "source": "csv",
         "input": "people.csv",

@@ -1,4 +1,4 @@
-"""Tests of the numbers on a page, where absent cells of every kind are empty."""
+"""Tests of the numbers on a page. Missing values are shown as empty cells."""
 
 from types import SimpleNamespace
 

@@ -1,6 +1,6 @@
 """Tests of paid audits that are stopped or killed.
 
-The same command finishes such an audit when it is run again, and it never pays twice for the same noise.
+If the same command is run again, the audit is completed. The same noise is never charged twice.
 """
 
 import json
@@ -99,7 +99,7 @@ def stopping(target, side, stop):
 
 
 def whole_once(home, charged):
-    """Check that the audit is complete, that it has this number of charges, and that no other files are left."""
+    """Check that the audit is complete, that the number of charges is correct, and that there are no other files."""
     found = charges()
     assert [each.outcome for each in found] == ["committed"] * charged
     card = json.loads((home / "one" / "card.json").read_text("utf-8"))

@@ -1,6 +1,4 @@
-"""Tests of the scores, audits and pages of a release with a survey weight, where some scores are for rows and some are
-for people.
-"""
+"""Tests of the scores, the audits and the pages of a release with a survey weight."""
 
 import json
 
@@ -24,7 +22,7 @@ BOUND = 50
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """Return a folder with releases of a weighted table, where some weights are above the bound."""
+    """Return a folder that contains releases of a weighted table. Some of the weights are larger than the bound."""
     folder = tmp_path_factory.mktemp("weights")
     frame = made_up_people(800)
     frame["W"] = np.where(frame.SEX == 2, 8.0, 2.0)

@@ -39,8 +39,9 @@ def budget(tmp_path, monkeypatch, capsys):
 
 @pytest.fixture
 def books(tmp_path):
-    """Return a ledger with a budget of ε = 3 and three charges, of which one failed and one is for noise that was drawn
-    again.
+    """Return a ledger with a budget of ε = 3 and three charges.
+
+    The last charge is for noise that is drawn again, and it has failed.
     """
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.create("people", 3, 1e-9)
@@ -117,7 +118,7 @@ def test_the_same_in_json_and_in_words(budget, books):
 
 
 def test_the_charge_of_a_killed_audit_can_be_settled(budget, books, tmp_path, monkeypatch, capsys):
-    """This charge used to stay reserved, and no message named a command that would settle it."""
+    """This charge used to remain reserved, and the message did not contain the command for it."""
     books.reserve("people", Rho(0.001), "audit-people-77d1e0b2", Particulars(mechanism="public audit"))
     left = books.remaining("people")
     _, told, _ = budget("show", "--ledger", "ledger.db")
@@ -163,7 +164,7 @@ def test_a_forecast_takes_the_price_from_a_release_file(budget, books, tmp_path)
 
 
 def test_a_forecast_of_a_series_counts_its_months(budget, books, tmp_path):
-    """The forecast used to read the ε of all months as the ε of one month, so it allowed only three months."""
+    """The ε of the series was used as the ε of a single month, so that the number of months was too small."""
     text = "epsilon: 0.5\ndelta: 1e-9\ndataset: people\nseries: {name: 'year-{year}', horizon: 12}\n"
     (tmp_path / "monthly.yaml").write_text(text)
     month = Rho.from_epsilon_delta(0.5, 1e-9) * Fraction(1, 12)

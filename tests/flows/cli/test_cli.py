@@ -269,9 +269,7 @@ def test_a_shell_completes_commands(monkeypatch, capsys):
     ],
 )
 def test_an_option_that_is_given_twice_is_refused(monkeypatch, capsys, tmp_path, option, values, way):
-    """The first value used to be ignored without a message, so that a release by SEX and RAC1P had only the strata of
-    RAC1P.
-    """
+    """The first value used to be ignored without a warning, so that only RAC1P was used for the strata."""
     given = [each for value in values for each in (option, value)]
     code, _, said = command(monkeypatch, capsys, "release", "--output", tmp_path / "made", *given)
     assert code == 2

@@ -105,7 +105,7 @@ def test_who_comes_second_is_told_at_once(command, monkeypatch):
 
 @pytest.mark.parametrize("arguments", [("release", "--output", "out"), ("audit", "one", "--output", "audited")])
 def test_a_command_starts_prefects_server_while_it_plans(command, tmp_path, monkeypatch, arguments):
-    """The server is also stopped if the command fails in its plan or when it would run the flow."""
+    """The server is also stopped if there is an error in the plan or in the flow."""
     seen = []
 
     def refuse(*_):
@@ -138,7 +138,7 @@ def test_a_release_that_is_made_already_is_no_failure(command, monkeypatch):
 
 
 def test_a_release_that_another_run_made_meanwhile_is_no_failure(command, monkeypatch):
-    """The flow is then in the state Completed and returns no folder."""
+    """In this case the state of the flow is Completed, and no folder is returned."""
     monkeypatch.setattr(flow, "release", lambda config: Completed())
     monkeypatch.setattr("equistrata.flows.run.foreground.temporary_server", nullcontext)
     code, out, err = command("release", "--output", "out")

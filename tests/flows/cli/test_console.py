@@ -111,7 +111,7 @@ def test_a_bar_keeps_its_own_sequences_and_text_beside_it_has_none(monkeypatch):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_what_a_terminal_would_act_on_is_shown_as_an_escape(way, monkeypatch):
-    """A label from another person is also escaped on a terminal with colours."""
+    """The text of a label is also escaped if the terminal has colours."""
     written = io.BytesIO()
     stream = io.TextIOWrapper(written, "utf-8", write_through=True)
     stream.isatty = lambda: True

@@ -111,7 +111,7 @@ def test_values_outside_the_declared_range_are_refused_without_a_quote(holders):
 
 
 def test_a_table_that_is_given_twice_is_refused(holders, tmp_path):
-    """The people in this table would send two reports each, at twice the price."""
+    """There would be two reports for each person in this table, and the price would be twice as large."""
     paths, schema = holders
     (tmp_path / "again.csv").symlink_to(paths[0])
     for again in (paths[0], tmp_path / "again.csv"):

@@ -17,7 +17,7 @@ SECONDS, MEMORY = 300, 6 << 30  # a command needs one minute of processor time, 
 
 @pytest.fixture(scope="session")
 def honest(tmp_path_factory):
-    """Return a folder with two months of a series, which have means, and with their ledger."""
+    """Return a folder that contains the ledger and two months of a series with means."""
     home = home_of_people(tmp_path_factory.mktemp("honest"), 1357, 3)
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setenv("EQUISTRATA_STATE", str(home / "state"))

@@ -301,7 +301,7 @@ def test_the_table_fits_its_terminal_and_says_what_the_json_says(columns, strata
 
 
 def test_no_row_is_read_and_no_noise_drawn(monkeypatch):
-    """Every row source and every noise source raises an error in this test, and the plan still succeeds."""
+    """In this test, an error is raised if any rows are read or if any noise is drawn."""
 
     def forbidden(*_, **__):
         raise AssertionError("a plan touched rows or drew noise")

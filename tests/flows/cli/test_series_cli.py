@@ -30,7 +30,7 @@ def own_places(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def two_months(tmp_path_factory):
-    """Return a folder with two months of a series and their ledger, which is made once and then copied."""
+    """Return a folder that contains two months of a series and the ledger."""
     home = home_of_people(tmp_path_factory.mktemp("two-months"), 1357, 3)
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setenv("EQUISTRATA_STATE", str(home / "state"))
@@ -146,9 +146,10 @@ def test_verify_names_what_does_not_hold(releases, series):
 
 
 def test_states_of_an_earlier_version_are_not_called_wrong(releases, series):
-    """These states were made by another filter.
+    """The states are computed with a different filter.
 
-    A series can continue from them, and `verify` reports what it could not check.
+    The series can be continued from these states. The output of `verify` contains a list of the months that are not
+    checked.
     """
     path = releases / "2026-02" / "series.json"
     state = json.loads(path.read_text())
@@ -192,7 +193,7 @@ def test_revise_writes_what_all_months_say_and_leaves_releases_as_they_are(relea
 
 
 def test_revised_counts_are_of_all_rows_those_held_out_among_them(own_places, tmp_path):
-    """The revised counts used to be for the measured rows only, which were a third too few in this example."""
+    """The held-out rows were not included in the revised counts, so that the counts in this example were too small."""
     (tmp_path / "people.yaml").write_text(PEOPLE_SCHEMA.replace("target: JOB\n", ""))
     made_up_people(3000).to_csv("people.csv", index=False)
     Ledger(tmp_path / "ledger.db").create("people", 50, 1e-9)

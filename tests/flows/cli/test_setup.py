@@ -39,7 +39,7 @@ def steps(monkeypatch):
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """Use another working folder and another environment, in which nothing is set up."""
+    """Set a different working folder and a different environment, so that nothing is set up."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "prefix"))
     for environment in (FLOWER, SMARTNOISE):

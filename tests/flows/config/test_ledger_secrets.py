@@ -10,7 +10,8 @@ from equistrata.privacy.ledger.ledger import Ledger
 
 @pytest.mark.slow
 def test_a_password_is_in_no_log_card_or_error(equistrata, people, new_database):
-    """The releases end well, are refused, fail inside the flow, or cannot log in.
+    """The test includes releases that are complete, that are refused, that fail inside the flow, and that cannot log
+    in.
 
     The log of Prefect is also searched.
     """

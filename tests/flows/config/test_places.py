@@ -30,7 +30,7 @@ def test_a_home_of_prefect_that_cannot_be_written_to_is_said_in_a_sentence(tmp_p
 
 
 def test_no_home_at_all_is_said_in_a_sentence(monkeypatch):
-    """A user without a name in a container has no home folder."""
+    """This is the case in a container if the user has no name."""
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.delenv("PREFECT_HOME", raising=False)
     monkeypatch.setattr("pwd.getpwuid", mock.Mock(side_effect=KeyError))

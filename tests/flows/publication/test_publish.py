@@ -293,9 +293,7 @@ publish.publish_release(Path(sys.argv[1]), Path(sys.argv[2]))
 
 @pytest.mark.parametrize("destination", ["public", "public.zip"])
 def test_a_killed_one_leaves_no_half_and_the_next_one_removes_its_traces(place, destination):
-    """The killed command is a new process and not a fork, because JAX forbids a fork after another test has imported
-    it.
-    """
+    """The command is run in a new process, because a fork is not allowed if JAX is already imported."""
     killed = subprocess.run([sys.executable, "-c", KILLED, place / "out", place / destination], check=False)
     assert killed.returncode == 9
     assert len(left(place)) == 1

@@ -58,7 +58,7 @@ def test_an_honest_release_has_no_line_that_is_written_otherwise(honest):
     ],
 )
 def test_a_line_of_the_card_for_people_that_is_not_of_its_numbers_is_shown(edited, monkeypatch, capsys, old, new):
-    """The card may be from an earlier version, so that the reader has to judge this line."""
+    """This line is only a warning, because the card may be written by an earlier version."""
     found = edited(_in_card(old, new))
     assert any("this version does not write its line" in each for each in release_unseen(found))
     code, shown, _ = command(monkeypatch, capsys, "verify", found.folder)

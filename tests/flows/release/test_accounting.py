@@ -1,10 +1,10 @@
-"""Tests that the true privacy cost of a complete release is at most the charge, and that its files depend on the rows
+"""Tests that the true privacy cost of a release is not larger than the charge, and that the files depend on the rows
 only through noise.
 
 With `recorder`, a release is made from a table and from a neighbour, with the same answers of the noise source. The
-public randomness is also the same, which is the held-out rows, the samples from the models and the time on the card.
-All files in the manifest must then be identical. The steps are run on the same workers as in the flow, but without
-Prefect, which does not process any rows.
+public random numbers are also the same, for example for the held-out rows and the samples from the models. The files in
+the manifest must then be the same. The steps are run on the same workers as in the flow, but without Prefect, which
+does not process any rows.
 """
 
 from pathlib import Path
@@ -69,7 +69,7 @@ def test_a_release_costs_its_price_and_tells_nothing_else(tmp_path, name):
 @pytest.mark.parametrize("selection", ["shared", "per-stratum"])
 @pytest.mark.parametrize("combined", [True, False])
 def test_public_weights(tmp_path, weights, selection, combined):
-    """The means use these weights, either alone or at two levels."""
+    """These weights are used for the means."""
     settings = {"weights": str(weights), "combine_weights": combined, "selection": selection}
     assert_kept(*released_twice(tmp_path, shrinkage=selection == "shared", **settings))
 

@@ -65,8 +65,9 @@ def test_a_stranger_s_card_is_text_on_its_page():
 
 
 def test_the_price_of_a_group_is_that_of_the_paper_and_of_the_issue():
-    """At ε = 1 and δ = 1e-9, three rows have ε = 3.18 and five rows have ε = 5.52, which is the tight conversion of
-    k²ρ.
+    """The values are computed with the tight conversion of k²ρ.
+
+    For example, the ε of three rows is 3.18 if ε = 1 and δ = 1e-9.
     """
     rho = float(Rho.from_epsilon_delta(1, 1e-9))
     found = {entry["units"]: entry for entry in group_table(rho, 1e-9)}
@@ -131,7 +132,7 @@ def test_the_card_of_replaced_units_is_about_these():
 
 
 def test_a_price_that_changes_takes_its_table_with_it():
-    """A second charge for the same rows increases ρ, and the table is computed from the ρ on the card."""
+    """If there is a second charge for the same rows, ρ is larger. The table is a function of the ρ in the card."""
     made = card(plan(epsilon=1, delta=1e-9))
     guarantee = made["guarantee"]
     guarantee["rho"] *= 2
@@ -249,7 +250,7 @@ def test_groups_that_are_not_known_come_first_on_a_card():
 
 
 def test_a_column_of_one_value_has_no_relation():
-    """Its relations used to be listed as not measured, with the advice to raise epsilon."""
+    """The relations of this column used to be in the list of relations that are not measured."""
     columns = (Column("A", values=(1, 2)), Column("B", values=(1, 2)), Column("ONE", values=(1,)))
     found = _relations(Schema("s", columns), [("A", "ONE")])
     assert found == {"measured": [], "not_measured": [["A", "B"]], "alone": ["A", "B"]}

@@ -43,7 +43,7 @@ class Shop:
     def finish(self, name):
         """Resume a release.
 
-        If it was not started or is already complete, check the message, and start it again if it is missing.
+        If there is nothing to resume, check the message. If the release does not exist, it is started again.
         """
         resumed = self.start("resume", f"id-{name}")
         code, (_, error) = resumed.wait(), resumed.told
@@ -86,7 +86,7 @@ class Shop:
         return [*self.working(), *(path.name for path in left_in(self.state))]
 
     def check(self, name, files, again):
-        """Check that a release is complete, with one charge, or with two charges if noise was drawn again."""
+        """Check that a release is complete. There is a second charge if the noise is drawn again."""
         assert {str(path.relative_to(self.home / name)) for path in (self.home / name).rglob("*")} == files
         charges = self.charges(name)
         assert [list(charge.entry.parts) for charge in charges] == [["synthesis", *MEANS], *([again] if again else [])]

@@ -1,6 +1,6 @@
 """Tests of known faults in pairs of features, which the privacy accounting must find.
 
-Each fault is added to the configurations in which it may have an effect, one after the other, until one of them fails.
+A fault is added to each of the configurations that it may affect, until the check of a configuration fails.
 """
 
 from dataclasses import replace

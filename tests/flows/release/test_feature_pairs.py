@@ -1,8 +1,9 @@
-"""Tests that each pair of features has a correct privacy cost or is refused before a charge.
+"""Tests of the privacy cost of each pair of features, where some of the pairs are refused before the charge.
 
-Each pair of values of `feature_release.FACTORS` is in at least one configuration of a covering array. The releases of a
-configuration are repeated on neighbours that differ by a unit, in each month and in the audit. The true cost in ρ and δ
-is at most the charge, the published files depend only on the answers of the noise source, and `verify` finds no faults.
+Each pair of values of `feature_release.FACTORS` is in at least one configuration of a covering array. The releases and
+the audit of a configuration are run again on neighbours that differ in a single unit. The true cost in ρ and δ must not
+be larger than the charge. The files must only depend on the answers of the noise source, and `verify` must not find any
+faults.
 """
 
 import re

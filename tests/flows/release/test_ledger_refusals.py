@@ -160,7 +160,7 @@ def test_verify_finds_it_too(equistrata, books, kind):
 
 
 def test_an_older_copy_is_found_by_an_anchor_alone(equistrata, books, tmp_path):
-    """A chain of hashes cannot detect this without an anchor."""
+    """This cannot be detected with the chain of hashes alone."""
     start, _ = equistrata
     older = tmp_path / "older.db"
     shutil.copy(books, older)
@@ -185,7 +185,7 @@ def test_a_refusal_for_want_of_budget_says_what_is_left(release, tmp_path):
 
 @pytest.mark.slow
 def test_a_ledger_that_stays_locked_is_refused(release, books):
-    """One process locks the ledger between the first read and the charge, and the other also blocks all readers."""
+    """The first lock is set after the ledger is read but before the charge. The second lock also blocks all readers."""
     for mode in ("IMMEDIATE", "EXCLUSIVE"):
         with closing(sqlite3.connect(books, isolation_level=None)) as other:
             other.execute(f"PRAGMA locking_mode = {'EXCLUSIVE' if mode == 'EXCLUSIVE' else 'NORMAL'}")

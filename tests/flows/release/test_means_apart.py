@@ -124,7 +124,7 @@ def test_means_by_a_sigma_that_was_seen_to_be_too_small_move_no_row():
 
 
 def test_means_of_declared_bins_move_no_row():
-    """In a bin from 20,000 to 1,000,000, most values are at the lower end, but they are drawn uniformly.
+    """In a wide bin, most of the values are at the lower end, but they are drawn uniformly.
 
     The rows are still correct.
     """

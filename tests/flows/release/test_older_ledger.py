@@ -31,7 +31,7 @@ def settings(name, **more):
 def home(tmp_path, monkeypatch):
     """Make two charged releases.
 
-    The ledger is then replaced by a copy from before the second release, and the newest copy is kept in the same
+    The ledger is then replaced by the copy that was made before the second release. The newest copy is in the same
     folder.
     """
     for name in ("EQUISTRATA_LEDGER_URL", "EQUISTRATA_LEDGER_KEY"):

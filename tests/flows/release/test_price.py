@@ -1,4 +1,4 @@
-"""Tests of how the ρ of a release is split into the price of each part."""
+"""Tests of the prices of the parts of a release, which sum to the total ρ."""
 
 from fractions import Fraction
 

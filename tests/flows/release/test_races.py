@@ -1,4 +1,4 @@
-"""Tests of two releases with the same output on the command line, in which some are stopped or killed."""
+"""Tests of two releases with the same output, where some of the processes are stopped or killed."""
 
 import json
 import os
@@ -45,9 +45,9 @@ class Contest:
         raise AssertionError("nobody came to that")
 
     def end(self, runner, name):
-        """Resume a charged release that was killed.
+        """Resume a charged release after it is killed.
 
-        If the other release has the same output now, use another output.
+        If the output is already used by the other release, a different output is used.
         """
         resumed = self.starts[runner]("resume", f"{name}-{runner}")
         code, (_, error) = resumed.wait(), resumed.told
@@ -83,7 +83,7 @@ def contest(tmp_path, people, prefect_server):
 
 
 def disturb(run, kind, rng):
-    """Stop or kill a process. A process that was stopped continues after some time."""
+    """Stop or kill a process. If the process is stopped, it is continued after a few seconds."""
     with suppress(ProcessLookupError):
         os.killpg(run.process, kind)
         if kind == signal.SIGSTOP:

@@ -1,6 +1,7 @@
 """Tests of a flow run that is started again in a container or pod.
 
-It must not draw noise again that was saved, and it must draw no noise if it cannot read the saved noise.
+If the noise of the first process is saved, it must not be drawn again. If the saved noise cannot be read, no noise is
+drawn.
 """
 
 import os
@@ -24,9 +25,9 @@ TESTS = Path(__file__).parents[2]
 
 @pytest.fixture
 def died(tmp_path, people, prefect_server, monkeypatch):
-    """Return a function that starts a flow run again and returns its final state.
+    """Return a function that starts a flow run and returns the final state.
 
-    Its first process was killed after all noise was saved.
+    The first process of the run is killed after the noise is saved.
     """
     table, schema, _ = people
     monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))

@@ -1,6 +1,6 @@
 """Tests of the runners that fit strata.
 
-All runners give the same measurements, no rows are sent to a cluster, and a worker may be lost.
+The measurements must be the same for all runners, and no rows are sent to a cluster.
 """
 
 import json
@@ -200,7 +200,7 @@ def test_workers_one_is_one_fit_at_a_time_in_this_process(plan, tmp_path):
 
 
 def spoiled(people):
-    """Return the path of another table with the same schema and with other values and sizes of strata."""
+    """Return the path of a table with the same schema, where the values and the sizes of the strata are different."""
     table, _, frame = people
     frame = frame.iloc[100:].copy()
     frame["AGE"] = 99 - frame["AGE"]
@@ -349,7 +349,7 @@ def cluster(tmp_path, repo_root):
 
 
 def begun(folder):
-    """Return for each stratum how often it was started, and True if its measurements are saved."""
+    """Return the number of starts of each stratum, and True if the measurements of the stratum are saved."""
     found = {}
     with suppress(FileNotFoundError):  # the release has just ended
         for path in folder.rglob("started_*"):
@@ -359,7 +359,7 @@ def begun(folder):
 
 
 def at_work(found):
-    """Return the number of strata that were started and have no measurements yet."""
+    """Return the number of strata for which the measurements are not saved yet."""
     return sum(not done for _, done in found.values())
 
 
@@ -371,7 +371,7 @@ RELEASE = [*CHARGED, "--seed", "3"]
 def test_a_killed_worker_is_no_loss(served, cluster, tmp_path):
     """One worker is killed while it fits a stratum.
 
-    Another worker draws the noise of this stratum again, and the release is completed.
+    The noise of this stratum is then drawn again by another worker, and the release is complete.
     """
     scratch = tmp_path / "scratch"
     scratch.mkdir()

@@ -97,9 +97,7 @@ def test_the_same_rows_under_a_second_name_are_refused(home, table, schema, more
 
 
 def test_other_peoples_rows_are_not_and_what_is_not_known_again_is_as_the_docs_say(home):
-    """A table with one row less, or a shuffled table with a few of its columns, is not recognized, as docs/ledger.md
-    says.
-    """
+    """If a row is missing or if only some of the columns are used, the rows are not recognized. See docs/ledger.md."""
     Ledger("ledger.db").create("others", 10, 1e-9)
     for number, (table, more) in enumerate(
         [("others.csv", {}), ("less.csv", {}), ("shuffled.csv", {"columns": "SEX,JOB"})]

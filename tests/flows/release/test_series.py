@@ -67,7 +67,7 @@ def office(people, tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def two_months(tmp_path_factory):
-    """Return the folder with months 1 and 2, which is made once and then copied."""
+    """Return a folder that contains months 1 and 2."""
 
     def office_in(home):
         table, schema, frame = home / "people.csv", home / "people.yaml", made_up_people(1357)
@@ -162,9 +162,9 @@ def test_a_former_release_may_lie_elsewhere(office):
 
 
 def test_a_rehearsal_with_another_ledger_is_no_former_release(office):
-    """Its measurements were charged to another ledger.
+    """The measurements are charged to another ledger.
 
-    If a month used them, it would cost more than the series states.
+    If they were used, the cost of the month would be larger than the price of the series.
     """
     other = Ledger(office.home / "rehearsal.db")
     other.create("people", 3, 1e-9)
@@ -228,7 +228,7 @@ class Killed(BaseException):
 
 
 def killed(office, monkeypatch, *months, point="learn"):
-    """Kill each month before the given step, or after the strata were measured."""
+    """Kill each month before the given step, or after the strata are measured."""
     honest = getattr(fitting, point)
 
     def deadly(*given):
@@ -245,9 +245,10 @@ def killed(office, monkeypatch, *months, point="learn"):
 
 @pytest.mark.parametrize("saved", [True, False])
 def test_a_killed_month_costs_nothing_twice(office, monkeypatch, saved):
-    """If its measurements were saved, the month is resumed at no cost.
+    """If the measurements are saved, there is no further cost.
 
-    Otherwise noise is drawn again and charged to the remaining months, and the budget of the series is the same.
+    Otherwise the noise is drawn again. The cost is then taken from the remaining months, so that the budget of the
+    series does not change.
     """
     office.make(1)
     killed(office, monkeypatch, 2, point="learn" if saved else "measure_stratum")
@@ -276,7 +277,10 @@ def test_a_month_that_was_given_up_counts_and_the_next_learns_from_the_last_whol
 
 
 def test_killed_months_are_finished_in_any_order(office, monkeypatch):
-    """Each month learns from the months that are complete at the time of its charge. Its card has the total so far."""
+    """Each month learns from the months that are complete at the time of its charge.
+
+    The card contains the total so far.
+    """
     office.make(1)
     killed(office, monkeypatch, 2, 3)
     assert office.prepare(4)[0].warnings == [
@@ -313,8 +317,7 @@ def test_killed_months_are_finished_in_any_order(office, monkeypatch):
     ids=str,
 )
 def test_a_month_may_be_made_otherwise_than_the_one_before(office, first, then):
-    """The next month has other strata or another selection. It learns from all measurements with the same meaning, and
-    nothing is charged for a crash.
+    """The strata or the selection of the next month are different. All measurements with the same meaning are used.
 
     The third month has the settings of the first month, so that each change is tested in both directions.
     """
@@ -374,7 +377,7 @@ def test_a_changed_schema_and_a_former_month_of_another_are_allowed_for(office):
 
 
 def test_bins_that_an_earlier_version_cut_otherwise_are_called_anew(office, monkeypatch):
-    """This month can only be checked by its own version, but the chain of the other months is still valid."""
+    """This month can only be checked with the earlier version, but the other months are still valid."""
     honest, changes = column.fine_edges, {"columns": "SEX,JOB,PAY"}
     with monkeypatch.context() as earlier:
         earlier.setattr(column, "fine_edges", lambda *bounds: (*honest(*bounds)[:-1:2], honest(*bounds)[-1]))

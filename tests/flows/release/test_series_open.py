@@ -1,4 +1,4 @@
-"""Tests of the total cost of a series for a unit in ρ and δ, if the rows have an open column and units."""
+"""Tests of the total cost of a unit in a series, where the rows have an open column."""
 
 import json
 from fractions import Fraction
@@ -28,7 +28,7 @@ UNIT = {"unit": "HOME", "at_most": 4, "strata": "SEX"}
     ("horizon", "front", "share"), [(12, 1, 0.05), (120, 1, 0.5), (120, 4, 0.5), (3, 30, 0.5), (1, 1, 0.05)]
 )
 def test_delta_is_bought_at_the_rate_of_the_series(tmp_path, horizon, front, share, account):
-    """It used to be bought at the rate of the month, so that 120 months had 12 times the δ of the series."""
+    """If the rate of the month is used, the total δ is 12 times as large as the δ of the series."""
     (tmp_path / "people.csv").write_text("SEX,GROUP,AGE,JOB,PAY,HOME\n")
     (tmp_path / "people.yaml").write_text(OPEN)
     files = {"input": str(tmp_path / "people.csv"), "schema": str(tmp_path / "people.yaml")}
@@ -57,7 +57,7 @@ def test_delta_is_bought_at_the_rate_of_the_series(tmp_path, horizon, front, sha
 def test_all_months_of_a_unit_cost_at_most_what_the_last_card_states(tmp_path, monkeypatch):
     """A household has 1,000 rows with different texts in each month, of which 4 are used.
 
-    It is in one table and not in its neighbour.
+    The household is only included in one of the tables.
     """
     places_of_its_own(monkeypatch, tmp_path)
     frame, cost, found = made_up_people(300).assign(HOME=lambda people: people.index // 2), 0.0, FoundTexts()

@@ -16,8 +16,9 @@ columns: {G: {values: [a, b, c]}, X: {values: [0, 1, 2]}, K: {values: [k, l]}}
 
 @pytest.mark.parametrize("shrinkage", [True, False])
 def test_a_card_expects_of_groups_what_its_readers_do(shrinkage, tmp_path):
-    """Without shrinkage, the card used to be computed from a model with shrinkage, so the errors of groups of 30 rows
-    were too small.
+    """The card was computed from a model with shrinkage, even if shrinkage was not used.
+
+    As a result, the expected errors of small groups were too small.
     """
     rng, groups = np.random.default_rng(0), np.repeat(["a", "b", "c"], [2000, 30, 30])
     rows = {"G": groups, "X": rng.integers(0, 3, 2060), "K": np.where(groups == "b", "l", rng.choice(["k", "l"], 2060))}

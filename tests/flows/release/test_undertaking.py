@@ -92,7 +92,7 @@ class Place:
         return json.loads((self.home / f"out{number}" / "card.json").read_text())
 
     def leftovers(self):
-        """Return the names of all files that must not exist when all releases are complete."""
+        """Return a list of the files that must not exist after all releases are complete."""
         found = [*left_in(self.state), *self.tmp.iterdir(), *self.home.glob(".out*")]
         return [path.name for path in found]
 
@@ -177,7 +177,10 @@ SHARED_FEW = ["shared: drawn, not saved", "shared: half saved", "shared: models 
     ids=["few", "others"],
 )
 def test_a_release_with_one_choice_for_all_strata_that_dies_anywhere_ends_whole(place, points):
-    """Its fit is charged again if it was started and not saved. If it was saved, it is modelled without a charge."""
+    """If the fit is not saved, it is charged again.
+
+    If the measurements are saved, the model is fitted without a charge.
+    """
     release(numbered(place.settings | SHARED, "whole"))
     place.die(*points, **SHARED)
     for number, point in enumerate(points):
@@ -311,9 +314,9 @@ def test_rows_of_which_the_mark_is_gone_cannot_be_joined(place, people):
 
 
 def test_rows_that_change_while_they_are_read_are_not_charged_for(place, people, monkeypatch):
-    """The stored digest is that of the new rows.
+    """The digest is computed from the new rows.
 
-    A release that was killed would continue with these rows and combine them with measurements of the old rows.
+    If the release is killed, it would use these rows together with the measurements of the old rows.
     """
     table, _, frame = people
     honest = reading.partition
@@ -482,7 +485,7 @@ def rewrite(journal, **changes):
 def test_a_journal_that_says_another_thing_than_the_charge_is_refused(place, people, monkeypatch, capsys):
     """The journal may be edited so that a changed schema is accepted.
 
-    It may also be from an earlier or a later version, or damaged.
+    It can also be damaged or can be written by a different version.
     """
     place.die("drawn, not saved")
     journal, head = Journal.find("release-0"), place.ledger.head
@@ -628,7 +631,7 @@ def test_a_release_id_belongs_to_one_release(place):
 
 
 def test_the_command_of_a_killed_release_given_again_is_charged_nothing(place):
-    """Otherwise it would be a new release with another id, which pays the full price again."""
+    """Otherwise the command would start a new release with a different id at the full price."""
     place.die("drawn, not saved")
     again = numbered(place.settings, 0) | {"release_id": "another"}
     why = r"'release-0' into .* was charged and did not end; continue it, .* \(equistrata resume release-0\)"
@@ -690,7 +693,7 @@ def test_ids_are_made_from_the_output_and_something_unique():
 
 
 def test_who_does_not_get_the_output_is_charged_nothing_and_leaves_nothing(place):
-    """The runs have other ids and other state folders. A run that is stopped also keeps its claim."""
+    """The ids and the state folders of the runs are different. A run that is stopped also keeps its claim."""
     before = place.ledger.head
     with claimed_output(place.home / "out0"):
         for changes in ({}, {"dataset": None, "ledger": None, "release_id": None}):
@@ -706,7 +709,7 @@ def test_who_does_not_get_the_output_is_charged_nothing_and_leaves_nothing(place
 
 
 def test_an_output_that_was_made_while_one_waited_for_its_place_is_left_alone(place, monkeypatch):
-    """The other run was completed between the first check and the claim."""
+    """The other run is completed after the first check but before the claim."""
     original = prepared.prepare
 
     def earlier(config):
@@ -724,7 +727,7 @@ def test_an_output_that_was_made_while_one_waited_for_its_place_is_left_alone(pl
 
 
 def test_a_release_that_another_run_made_meanwhile_is_not_made_again(place, monkeypatch):
-    """The other run has the same id and is completed between the first read of the ledger and the claim."""
+    """The id of the other run is the same. It is completed after the ledger is read but before the claim."""
     original = prepared.prepare
 
     def earlier(config):
@@ -759,7 +762,7 @@ def test_a_release_whose_output_was_taken_goes_on_into_another_folder(place):
 
 
 def test_a_folder_that_another_ledger_was_charged_for_is_another_release(place):
-    """Otherwise its charge would be settled without a release, and the noise that it has paid for would be deleted."""
+    """Otherwise there would be a charge without a release, and the noise would be deleted."""
     Ledger(place.home / "other.db").create("people", 3, 1e-9)
     trial = str(place.home / "trial")
     place.resume(output=trial, ledger=str(place.home / "other.db"))

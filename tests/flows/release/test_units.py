@@ -1,7 +1,7 @@
 """Tests of units with several rows, with their true privacy cost and known faults.
 
-A release of a table is repeated on the table with one additional unit (`replay`). Its true cost is at most the charge,
-and its files depend on the unit only through noise.
+A release of a table is repeated on the table with one additional unit (`replay`). The true cost must be less than or
+equal to the charge, and the files must not contain any other information about the unit.
 """
 
 import json
@@ -35,12 +35,12 @@ OPEN = PEOPLE_SCHEMA.replace("[a, b, c]", "open")
 
 
 def households(rows=300):
-    """Return a table of people in households of up to three."""
+    """Return a table in which each household has up to three people."""
     return made_up_people(rows).assign(HOME=np.sort(np.random.default_rng(5).integers(0, rows // 2, rows)))
 
 
 def unit_of(rows, where):
-    """Return an additional household, with rows that are all equal, one in each stratum in turn, or both."""
+    """Return an additional household. The rows are equal, or they are in different strata, or both."""
     groups = {"one cell": ["c"], "many strata": list("abc"), "mixed": list("ccab")}[where]
     sexes = [2] if where == "one cell" else [1, 2]
     more = [MORE | {"GROUP": groups[i % len(groups)], "SEX": sexes[i % len(sexes)]} for i in range(rows)]
@@ -48,7 +48,7 @@ def unit_of(rows, where):
 
 
 def replacing(rows, stratum):
-    """Return two tables in which one household is replaced by another. All rows of a household are in the same cell."""
+    """Return two tables that differ in one household. All rows of a household are in the same cell."""
     other = {"AGE": 20, "JOB": "no", "PAY": 0.0} | ({} if stratum == "same" else {"SEX": 1, "GROUP": "a"})
     units = (pd.DataFrame([person] * rows).assign(HOME=10**6) for person in (MORE, MORE | other))
     return tuple(pd.concat([households(), unit], ignore_index=True) for unit in units)
@@ -119,7 +119,10 @@ def test_a_whole_unit_costs_at_most_what_is_charged(tmp_path, name, weights, at_
 @pytest.mark.parametrize("weights", ["rows", "units"])
 @pytest.mark.parametrize("shrinkage", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_means_by_public_weights_of_units_of_whom_some_have_no_value(tmp_path, weights, shrinkage):
-    """Each row is in the count of its stratum. If it has a value, it is also in a second count and in the sums."""
+    """Each row is in the count of its stratum.
+
+    If the value is not missing, the row is also included in a second count and in the sums.
+    """
     strata = [(sex, group) for sex in (1, 2) for group in "abc"]
     sizes = pd.DataFrame(strata, columns=["SEX", "GROUP"]).assign(Population=[400, 300, 200, 100, 50, 0])
     sizes.to_csv(tmp_path / "sizes.csv", index=False)
@@ -204,7 +207,7 @@ def test_a_unit_s_rows_counted_once_are_caught(monkeypatch, tmp_path):
 
 
 def test_a_weight_of_one_for_each_row_is_caught(monkeypatch, tmp_path):
-    """Each unit is counted once, so the noise is for a count of one."""
+    """The noise is only sufficient if each unit is counted once."""
     monkeypatch.setattr(
         equistrata.synth.counting, "row_parts", lambda schema: np.tile([1024, 0], (schema.unit.at_most, 1))
     )
@@ -214,7 +217,7 @@ def test_a_weight_of_one_for_each_row_is_caught(monkeypatch, tmp_path):
 
 
 def test_truncation_by_place_in_the_file_is_caught(monkeypatch, tmp_path):
-    """The rows of another unit would have an effect on which rows are used."""
+    """In this case the rows that are used depend on the rows of another unit."""
 
     def by_place(ids, content, at_most, key):
         chosen, used = chosen_rows(ids, content, at_most, key)
@@ -275,7 +278,7 @@ def test_rows_of_a_unit_are_chosen_by_the_key_and_its_own_rows_alone(tmp_path):
 
 
 def test_each_row_of_a_unit_has_the_same_chance():
-    """Select 3 of 100 rows with 1,000 different keys, where most of the rows are equal."""
+    """Most of the 100 rows are equal. For each of 1,000 keys, 3 rows are selected."""
     rows, often = pd.DataFrame({"CODE": np.repeat([0, 1, 2], [90, 9, 1])}), np.zeros(100)
     ids = unit_ids(pd.Series([1] * 100), "HOME", b"any")  # a number is its own id
     for i in range(1000):
@@ -328,7 +331,10 @@ def test_ids_that_are_numbers_with_a_point_differ_where_they_do():
 
 @pytest.fixture(scope="module")
 def texts():
-    """Return texts of up to 90 bytes, with NUL characters, Unicode spaces at the ends and letters of several bytes."""
+    """Return a list of texts with up to 90 bytes.
+
+    They contain NUL characters, Unicode spaces at the ends and multibyte characters.
+    """
     rng = np.random.default_rng(0)
     letters = np.array(list("ab\0\u2003é😀 "))[rng.integers(0, 7, (20_000, 30))]
     lengths = np.concatenate([rng.integers(1, 14, 15_000), rng.integers(14, 31, 5_000)])
@@ -349,7 +355,7 @@ def test_ids_differ_where_texts_do(kind, texts):
 def test_long_ids_differ_if_a_byte_does():
     """Compare texts of 16 to 70 bytes.
 
-    In the variants, the first, middle or last byte is changed or a NUL character is added.
+    For each text, a byte is changed at the start, in the middle or at the end, or a NUL character is added.
     """
     texts = []
     for length in range(16, 71):
@@ -442,9 +448,7 @@ def test_a_schema_s_unit_is_checked(place, unit):
 
 
 def test_no_column_of_the_rows_is_taken_for_the_sizes_of_units(place):
-    """A column of the user with this name used to define the weight of a row, so that a unit of three rows had the
-    weight three.
-    """
+    """If a column had this name, it was used as the weight of the rows, so that the weight of a unit was too large."""
     folder, given = place
     named = PEOPLE_SCHEMA + f"  {UNIT_ROWS!r}: {{values: [1, 2]}}\n"
     (folder / "people.yaml").write_text(named + "unit: {column: HOME, at_most: 3}\n")
@@ -490,7 +494,7 @@ def test_an_id_that_repeats_is_refused_before_anything_is_charged(place):
     ("more", "scores"), [({"seed": 1}, "no row was held out"), ({"seed": 2}, "all rows were held")]
 )
 def test_a_table_of_one_unit_is_released(place, more, scores):
-    """At most `at_most` of its rows are used, and a unit is held out as a whole."""
+    """The number of rows that are used is at most `at_most`. All rows of a unit are held out together."""
     folder, given = place
     households().assign(HOME=1).to_csv(folder / "people.csv", index=False)
     settings = {"unit": "HOME", "at_most": 1000, "evaluate": "full", "holdout": 0.5, "epsilon": 20, "rows": 50}
@@ -499,8 +503,9 @@ def test_a_table_of_one_unit_is_released(place, more, scores):
 
 
 def test_a_key_that_is_gone_once_noise_was_drawn_is_not_made_anew(tmp_path):
-    """With another key, other rows of a unit would be used for the remaining measurements, which are up to twice as
-    many rows.
+    """If the key is different, the remaining measurements are based on other rows of the unit.
+
+    The number of rows that are used may then be twice as large.
     """
     work = Workspace(tmp_path)
     key = work.unit_key(np.random.default_rng(0))
@@ -514,7 +519,7 @@ def test_a_key_that_is_gone_once_noise_was_drawn_is_not_made_anew(tmp_path):
 
 
 def test_releases_for_rows_and_for_units_share_no_account(place):
-    """The second of two releases has another unit, so it is refused before it is charged."""
+    """The second release is refused before the charge, because the unit is not the same."""
     folder, given = place
     ledger = Ledger(folder / "ledger.db")
     household = {"unit": "HOME", "at_most": 2}

@@ -1,9 +1,9 @@
 """The tight audit of the steps of a release with one additional unit, from the file to the last measurement.
 
 The rows are read, bounded and coded by `reading.partition` with the same key, and are measured at the prices of the
-plan, which `Undertaking` charges. An attacker who knows both tables uses all measurements and selections (`tradeoff`).
-The noise has a seed. The fast tests run only one of the known faults, because all of them are found exactly in
-`test_units.py`.
+plan, which `Undertaking` charges. All measurements and selections are used by an attacker that knows both tables (see
+`tradeoff`). The noise has a seed. Only one of the known faults is included in the fast tests, because all of the faults
+are also tested in `test_units.py`.
 """
 
 from dataclasses import replace
@@ -31,8 +31,9 @@ SEED = 20261124
 
 
 def table(unit_rows, before=False):
-    """Return a table of 34 people, in which five homes have three people and all others have one, and an additional
-    home in the first cell.
+    """Return a table of 34 people and an additional home in the first cell.
+
+    There are three people in each of five homes and one person in each of the others.
     """
     cells = np.repeat(np.arange(8), ROWS)
     frame = pd.DataFrame({name: cells >> place & 1 for place, name in enumerate("ABC")})
@@ -81,7 +82,7 @@ def test_a_unit_is_as_well_hidden_as_is_charged(tmp_path, weights):
 
 @pytest.mark.parametrize("weights", ["rows", pytest.param("units", marks=pytest.mark.slow)])
 def test_rows_of_a_unit_that_are_counted_once_are_caught(tmp_path, monkeypatch, weights):
-    """The rows are counted in full with the noise for one row, or each row has the weight of a unit."""
+    """The noise is for a single row, or the weight of each row is the weight of a unit."""
     if weights == "rows":
         monkeypatch.setattr(Unit, "synthesis_cost", 1)
     else:

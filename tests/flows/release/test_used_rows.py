@@ -1,4 +1,7 @@
-"""Tests that the rows of a unit above its bound have no effect, because the bound is applied before all other steps."""
+"""Tests of the bound on the number of rows in a unit.
+
+The other rows have no effect, because the bound is applied first.
+"""
 
 import json
 
@@ -28,7 +31,7 @@ KEY = b"k" * 32
 
 
 def households(rows=300):
-    """Return a table of people in households of up to three."""
+    """Return a table in which each household has up to three people."""
     return made_up_people(rows).assign(HOME=np.sort(np.random.default_rng(5).integers(0, rows // 2, rows)))
 
 
@@ -53,8 +56,9 @@ def kept(folder, plan):
 
 
 def homes_with_misfits():
-    """Return households of up to three, and one of 40 rows with different texts and dates, of which three have invalid
-    values.
+    """Return a table with households of up to three people and a household of 40 rows.
+
+    Three of these rows have values that are not valid.
     """
     more = pd.DataFrame([MORE] * 40).assign(HOME=10**6, GROUP=[f"text {i}" for i in range(40)])
     more.loc[:2, ["AGE", "SEX"]] = 999
@@ -102,9 +106,9 @@ UNITS = {
 
 
 def released_with_texts(tmp_path, texts):
-    """Make a release without and with a unit of these texts.
+    """Make a release with and without a unit that has these texts.
 
-    Return the files of both and the cost of the unit in ρ and in δ.
+    Both sets of files and the cost of the unit are returned.
     """
     frame, unit = households(), pd.DataFrame([MORE] * len(texts)).assign(HOME=10**6, GROUP=texts)
     folders, found = (tmp_path / "first", tmp_path / "second"), FoundTexts()

@@ -1,7 +1,8 @@
 """Tests of deployed flows with a Prefect server, a work pool and a worker, which run on schedule and are charged.
 
-The steps and settings are those of docs/deploy.md, once with SQLite files and once with PostgreSQL. The time limits are
-long. A release takes a few seconds, but a process on a busy machine may need a minute to import Prefect.
+The steps and the settings are the same as in docs/deploy.md. The tests are run with SQLite files and with PostgreSQL.
+The time limits are long. A release takes a few seconds, but a process on a busy machine may need a minute to import
+Prefect.
 """
 
 import json
@@ -35,8 +36,9 @@ CustomWebhookNotificationBlock(
 
 
 def with_more_deployments(checkout):
-    """Add three deployments to prefect.yaml: a release every minute, a release with invalid rows, and a release that is
-    killed.
+    """Add three deployments to prefect.yaml.
+
+    There is one release every minute, one with invalid rows, and one that is killed.
     """
     path = checkout / "prefect.yaml"
     document = yaml.safe_load(path.read_text("utf-8"))

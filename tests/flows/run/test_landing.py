@@ -1,4 +1,4 @@
-"""Tests of output folders, which are made by one process only and are complete or absent.
+"""Tests of the output folders. An output folder is made by a single process, and it is complete or does not exist.
 
 Any reason that prevents an output is reported before the charge.
 """
@@ -259,7 +259,7 @@ def test_a_folder_out_of_sight_is_not_taken_for_gone(home, racers):
 
 
 def test_a_folder_that_another_run_makes_is_not_made_as_a_parent(tmp_path):
-    """Otherwise the output of the other run would be refused after it was charged."""
+    """Otherwise the other run would be charged without an output."""
     with claimed_output(tmp_path / "out"):
         for inner in ("out/sub", "out/more/sub"):
             with (

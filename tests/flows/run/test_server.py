@@ -81,7 +81,7 @@ def test_it_answers_on_loopback_and_ends_with_the_block(plain: Path, empty_datab
 
 
 def at_rest(process: int) -> bool:
-    """Return True if the process has imported all modules and uses no processor time for half a second."""
+    """Return True if all modules are imported and the process does not use any processor time for half a second."""
     before, end = -1, time.monotonic() + 60
     while time.monotonic() < end:
         now = sum(map(int, Path(f"/proc/{process}/stat").read_text().split(")")[1].split()[11:13]))

@@ -100,9 +100,9 @@ def test_a_scratch_folder_that_is_not_there_is_named(tmp_path):
 
 
 def test_what_a_killed_run_left_in_the_scratch_folder_is_removed_unless_another_machine_may_hold_it(tmp_path):
-    """Several machines may share the folder, but not its locks.
+    """The folder can be used by several machines, but the locks are only valid on one of them.
 
-    A folder of another kernel is kept until its lease has ended.
+    A folder of another machine is not removed before the end of the lease.
     """
     scratch = tmp_path / "scratch"
     scratch.mkdir()

@@ -83,10 +83,7 @@ def test_what_many_rows_hold_is_released_and_nothing_else(place):
 
 
 def test_of_equal_noisy_counts_no_row_s_place_decides_which_value_is_kept(tmp_path):
-    """A row at the start of the file adds one to a count.
-
-    If it were also the first in a tie, its cost would be twice the ρ.
-    """
+    """If the first row of the file is also the first in a tie, the cost of this row is twice as large."""
     (tmp_path / "towns.yaml").write_text("columns: {SEX: {values: [1]}, TOWN: {values: open}}")
     towns = pd.DataFrame({"SEX": 1, "TOWN": ["Bonn", "Ulm"] * 500})
     kept = []
@@ -118,7 +115,7 @@ def test_a_group_s_price_has_the_chance_that_its_own_value_is_found(place):
 
 @pytest.mark.parametrize("saved", [True, False])
 def test_what_was_found_is_bought_once(place, saved):
-    """Saved values are used again, and values that were drawn but not saved are charged again."""
+    """If the values are not saved, they are drawn again and there is a second charge."""
     folder, settings, ledger = place
     step = (flow, "recode") if saved else (finding.Workspace, "keep_found")
     with mock.patch.object(*step, side_effect=InputError("the end")), pytest.raises(InputError, match="the end"):
