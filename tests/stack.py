@@ -31,7 +31,7 @@ class Stack:
     ----------
     checkout : Path
         A copy of the repository, which contains the flows and the releases of the worker.
-    secrets : dict
+    secrets : list of str
         All passwords and keys, which must not be shown by any program.
     worker, steward : dict
         The environments that are defined by the files of settings.sh.

@@ -658,7 +658,10 @@ def test_the_command_takes_the_texts_of_its_page_one_by_one(place, monkeypatch, 
 
 
 def test_a_public_audit_without_a_price_reads_no_row_and_charges_nothing(place, monkeypatch):
-    """The command and the Python function agree. This setting used to mean ε = 1 in Python and in deployments."""
+    """The result is the same for the command and the Python function.
+
+    This setting used to mean ε = 1 in Python and in deployments.
+    """
     before = Ledger("ledger.db").spent("people")
     shown = []
     monkeypatch.setattr(

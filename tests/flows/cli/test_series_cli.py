@@ -47,7 +47,7 @@ def two_months(tmp_path_factory):
 
 @pytest.fixture
 def releases(two_months, tmp_path, own_places):
-    """Two months of a series, in `out` of the working folder; and the ledger."""
+    """Return the path of a folder with two months of a series, and copy the ledger."""
     for path in two_months.glob("ledger.db*"):
         shutil.copy2(path, tmp_path)
     return shutil.copytree(two_months / "out", tmp_path / "out")

@@ -154,7 +154,7 @@ addition.add(folder, "audit", report, priced)
 
 
 class Killed(BaseException):
-    """An exception that simulates a kill, because no later code can change the disk (see `dying`)."""
+    """An exception that simulates a kill. After this exception, the disk cannot be changed (see `dying`)."""
 
 
 def dying(number):

@@ -154,7 +154,7 @@ def test_other_peoples_software_is_bound(plan, monkeypatch):
 
 
 def test_what_reads_an_spss_file_is_bound(plan, tmp_path, monkeypatch):
-    """The reader has an effect on the stratum of a row, as pandas does for other files."""
+    """The stratum of a row depends on the reader of the file."""
     pyreadstat = pytest.importorskip("pyreadstat", reason="the extra 'labelled' is not installed")
     rows = pd.DataFrame({"SEX": [1.0], "AGE": [20.0], "JOB": ["no"], "PAY": [5.0]})
     pyreadstat.write_sav(rows, str(tmp_path / "people.sav"))

@@ -26,7 +26,7 @@ SCHEMA = Schema.from_dict(
 
 @pytest.fixture
 def made(tmp_path):
-    """Return a function that makes 1,000 rows.
+    """Return a function that returns a table with 1,000 rows.
 
     The pay is 20 or 40, and some cells are refused or absent. The number of rows with pay 40 is given.
     """

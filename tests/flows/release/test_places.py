@@ -117,7 +117,7 @@ def test_a_measurement_by_state_says_nothing_of_how_places_differ():
 def test_a_reader_asks_by_state(people, tmp_path, monkeypatch, capsys):
     """The sizes and the proportions by state are measured.
 
-    Each interval is wide enough for an error probability of 10⁻⁸.
+    The level of the intervals is 0.999999, so that an error by chance is very unlikely.
     """
     folder, found = people
     release(settings_of(folder, output=str(tmp_path / "out"), evaluate="none"))

@@ -25,7 +25,7 @@ TESTS = Path(__file__).parents[2]
 
 @pytest.fixture
 def died(tmp_path, people, prefect_server, monkeypatch):
-    """Return a function that starts a flow run and returns the final state.
+    """Return a function that starts a flow run and returns the exit code and the final state.
 
     The first process of the run is killed after the noise is saved.
     """

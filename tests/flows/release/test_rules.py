@@ -41,9 +41,7 @@ def people(rows=3000, seed=0):
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """Return a folder with a release of jailed people, made by `schema draft` and `release`, with two rules and a
-    derived column.
-    """
+    """Return a folder that contains a release of people in jail. The schema has two rules and a derived column."""
     folder = tmp_path_factory.mktemp("rules")
     people().to_csv(folder / "jail.csv", index=False)
     (folder / "book.csv").write_text(BOOK)

@@ -167,6 +167,6 @@ def test_more_rows_than_can_be_drawn_are_refused(wide):
 
 @pytest.mark.parametrize("settings", [{"rows": 10**9}, {"epsilon": 1e-300}, {"epsilon": 1e-300, "strata": 1}])
 def test_rows_that_take_long_to_draw_are_told(wide, monkeypatch, settings):
-    """The number of rows is given or is caused by the noise of a very small ε for a table with one row."""
+    """The number of rows is set by the user, or it is very large because of the noise at a small ε."""
     monkeypatch.setattr(equistrata.flows.release.size, "free_bytes", lambda _: 10**13)
     assert re.search(r"\d+ (minutes|hours) .*draw fewer rows", wide(4, **settings).demand.warning)

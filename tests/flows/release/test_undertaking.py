@@ -248,7 +248,7 @@ def test_weights_joined_with_counts_are_made_of_what_was_saved(place, selection,
 def test_a_stratum_is_drawn_at_most_as_often_as_it_was_paid_for(place):
     """If two runs are killed in the same stratum, there are three charges.
 
-    If they are killed in different strata, the second redraw is already paid by the first.
+    If they are killed in different strata, the second draw is already paid for.
     """
     place.die("first drawn, not saved")
     # The first stratum is drawn again and saved, and the second stratum is drawn for the first time

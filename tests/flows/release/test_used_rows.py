@@ -137,7 +137,9 @@ def test_texts_of_a_unit_cost_at_most_what_the_card_states(tmp_path, unit):
 
 
 def test_texts_of_rows_beyond_the_bound_that_may_be_found_are_caught(monkeypatch, tmp_path):
-    """Before 2026-11-27, the vocabulary contained the texts of all rows, and the used rows were counted."""
+    """Before 2026-11-27, the vocabulary contained the texts of all rows, although only the rows that are used were
+    counted.
+    """
     honest = reading.encode_open
 
     def encode(frame, schema, known):

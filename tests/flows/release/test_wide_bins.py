@@ -16,7 +16,7 @@ def schema(**columns):
 def test_what_a_bin_may_do_to_the_mean_is_true_of_rows_at_its_ends():
     """No row outside of the bin changes.
 
-    If all rows of the bin are at one of its ends instead of uniform, the mean changes by `mean_off`.
+    If all rows of the bin are at one of the ends instead of uniformly distributed, the mean changes by `mean_off`.
     """
     of = schema(X={"edges": [0, 10, 20, 100]})
     counts = [300, 500, 200]

@@ -20,7 +20,7 @@ def folder(tmp_path):
 
 
 class Killed(BaseException):
-    """An exception that simulates a kill, because it is not caught by code that ignores errors."""
+    """An exception that simulates a kill. It is not caught by code that ignores errors."""
 
 
 @pytest.mark.parametrize("survives", range(5))

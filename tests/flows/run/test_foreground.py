@@ -1,4 +1,4 @@
-"""Tests of the functions that run a flow in the foreground."""
+"""Tests of imports without garbage collection, and of the last messages of a flow that is run in a notebook."""
 
 from __future__ import annotations
 
