@@ -95,7 +95,7 @@ def chance_of(step, more):
     """Return the probability that a text is kept which only the unit of the neighbour has. The probability must not be
     larger than the corresponding part of δ.
 
-    The budget (ε, δ) is equivalent to a value of ρ. If a fraction of ρ is used, the same fraction of δ is used. All
+    The budget (ε, δ) is equivalent to a value of ρ. A fraction of ρ is then equivalent to the same fraction of δ. All
     months of a series have a single budget.
     """
     rate = min(Fraction(d) / Rho.from_epsilon_delta(e, d).exact for e, d in ((EPSILON, DELTA), ACCOUNT))

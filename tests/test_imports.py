@@ -62,7 +62,7 @@ def steps(repo_root, tmp_path_factory):
 
 
 def test_commands_import_what_they_need_when_they_run(steps):
-    """The import of each of these packages is slow, but a command should start in less than two seconds."""
+    """The import of these packages is slow, and the time to start a command should be less than two seconds."""
     allowed = set()
     for (step, more), loaded in zip(COMMANDS.items(), steps[0], strict=True):
         allowed |= more

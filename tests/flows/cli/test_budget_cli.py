@@ -41,7 +41,7 @@ def budget(tmp_path, monkeypatch, capsys):
 def books(tmp_path):
     """Return a ledger with a budget of ε = 3 and three charges.
 
-    The last charge is for noise that is drawn again, and it has failed.
+    The last charge has failed. It is for noise that is drawn again.
     """
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.create("people", 3, 1e-9)
@@ -164,7 +164,7 @@ def test_a_forecast_takes_the_price_from_a_release_file(budget, books, tmp_path)
 
 
 def test_a_forecast_of_a_series_counts_its_months(budget, books, tmp_path):
-    """The ε of the series was used as the ε of a single month, so that the number of months was too small."""
+    """The number of months was too small, because the price of a month was computed from the ε of the series."""
     text = "epsilon: 0.5\ndelta: 1e-9\ndataset: people\nseries: {name: 'year-{year}', horizon: 12}\n"
     (tmp_path / "monthly.yaml").write_text(text)
     month = Rho.from_epsilon_delta(0.5, 1e-9) * Fraction(1, 12)

@@ -1,6 +1,6 @@
 """Tests of the bound on the number of rows in a unit.
 
-The other rows have no effect, because the bound is applied first.
+The bound is applied first, so that the other rows have no effect.
 """
 
 import json
@@ -108,7 +108,7 @@ UNITS = {
 def released_with_texts(tmp_path, texts):
     """Make a release with and without a unit that has these texts.
 
-    Both sets of files and the cost of the unit are returned.
+    Return the files of both releases and the cost of the unit.
     """
     frame, unit = households(), pd.DataFrame([MORE] * len(texts)).assign(HOME=10**6, GROUP=texts)
     folders, found = (tmp_path / "first", tmp_path / "second"), FoundTexts()
@@ -137,7 +137,7 @@ def test_texts_of_a_unit_cost_at_most_what_the_card_states(tmp_path, unit):
 
 
 def test_texts_of_rows_beyond_the_bound_that_may_be_found_are_caught(monkeypatch, tmp_path):
-    """Before 2026-11-27, the vocabulary contained the texts of all rows, although only the rows that are used were
+    """Before 2026-11-27, the vocabulary was computed from all of the rows, but only the rows that are used were
     counted.
     """
     honest = reading.encode_open

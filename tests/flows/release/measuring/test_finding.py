@@ -115,7 +115,7 @@ def test_a_group_s_price_has_the_chance_that_its_own_value_is_found(place):
 
 @pytest.mark.parametrize("saved", [True, False])
 def test_what_was_found_is_bought_once(place, saved):
-    """If the values are not saved, they are drawn again and there is a second charge."""
+    """If the values are not saved, the noise is drawn again and there is a second charge."""
     folder, settings, ledger = place
     step = (flow, "recode") if saved else (finding.Workspace, "keep_found")
     with mock.patch.object(*step, side_effect=InputError("the end")), pytest.raises(InputError, match="the end"):
