@@ -1,4 +1,4 @@
-"""A release may keep its replicates: readers get the same answers without refitting, and `verify` checks them."""
+"""Tests of a release with stored replicates, which give the same answers without a new fit."""
 
 import shutil
 
