@@ -1,4 +1,4 @@
-"""Rules that leave no row possible are found, against every row tried."""
+"""Tests that rules without an allowed row are found, compared with a check of all rows."""
 
 from itertools import product
 
