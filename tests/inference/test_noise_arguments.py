@@ -1,4 +1,4 @@
-"""Every estimator says in a sentence that it was given no source of noise, before it charges a budget."""
+"""Tests that each estimator raises an error without a noise source, before it charges the budget."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ ESTIMATES = {
 @pytest.mark.parametrize("noise", [7, "secure", SeededNoise])
 @pytest.mark.parametrize("name", ESTIMATES)
 def test_what_is_no_source_of_noise_is_refused_and_charges_nothing(name, noise):
-    """It was an AttributeError, after the budget had been charged."""
+    """A regression test: an AttributeError was raised after the budget was charged."""
     budget = Budget(Rho(1))
     with pytest.raises(InputError, match="no source of noise"):
         ESTIMATES[name](budget, noise)

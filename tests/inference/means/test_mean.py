@@ -1,4 +1,4 @@
-"""The clipped Laplace mean: arithmetic, noise, intervals."""
+"""Tests of the clipped Laplace mean: its value, its noise and its interval."""
 
 from __future__ import annotations
 
