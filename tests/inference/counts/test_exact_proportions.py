@@ -62,9 +62,7 @@ def test_the_level_is_kept_everywhere(rows, epsilon, alpha):
 @pytest.mark.parametrize(("rows", "epsilon"), [(5, 0.05), (5, 2.0), (50, 0.5)])
 @pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
 def test_p_values_of_released_counts_are_uniform(rows, epsilon, alternative):
-    """A Kolmogorov-Smirnov test at level 10⁻³ of the p-values of 4,000 released counts, with a true proportion of p₀ =
-    0.3.
-    """
+    """A Kolmogorov-Smirnov test at level 10⁻³ of the p-values of 4,000 released counts, with p₀ = 0.3."""
     rng = np.random.default_rng(rows)
     counts = [
         noisy_count(rng.random(rows) < 0.3, epsilon=epsilon, noise=SeededNoise(seed)).value for seed in range(4000)

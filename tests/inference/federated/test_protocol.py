@@ -47,8 +47,8 @@ def test_each_cell_gets_the_theta_of_its_own_size():
 
 @pytest.mark.parametrize(("missing", "share"), [(1, 0.4), (2, 0.3)])
 def test_theta_is_for_those_who_stay(missing, share):
-    """If the declared number of holders is missing, the other holders must still give ε. A θ for
-    all holders does not.
+    """The privacy cost must be ε if the declared number of holders is missing. It is larger if θ is computed for all
+    holders.
     """
     agreed = plan(holders=4, missing=missing, largest_share=share)
     settings = agreed.arm_settings([1000, 0, 0, 0])[0]
