@@ -111,7 +111,7 @@ def test_three_columns_that_were_never_together_are_refused_and_two_are_implied(
     ],
 )
 def test_groups_of_a_pair_that_was_not_measured_are_compared_without_a_p_value(sets, strata, asked, known):
-    """A test would only compare the model with itself, because the pair was not measured."""
+    """The pair is not measured, so the p-value would only be a test of the model."""
     table = people(3000)
     found = [Measurement(s, table.marginal(s).astype(float), 1.0) for s in sets]
     answers = Answers(Evidence(Strata.over(SCHEMA, strata), {(): found}, mechanism("mst")), count=4)
@@ -124,7 +124,7 @@ def test_groups_of_a_pair_that_was_not_measured_are_compared_without_a_p_value(s
 
 @pytest.mark.parametrize(("codes", "basis"), [((0, 1), "measured"), ((1, 2), "implied")])
 def test_groups_of_which_some_were_measured_are_compared_by_the_weaker_basis(codes, basis):
-    """Y was measured only within two of the three groups of R."""
+    """Y is measured in two of the three groups of R."""
     table = people(3000)
     sets = [s for s in ALL if "Y" not in s]  # otherwise, Y of the third group is the difference from the total
     rows = table.marginal(("R", "Y")).astype(float)
@@ -198,8 +198,8 @@ def test_more_answers_or_coefficients_than_memory_holds_are_refused(monkeypatch)
 def test_measured_intervals_cover_what_the_rows_hold(releases, within):
     """Check that 95 % intervals cover 95 % of the measured cells with at least 200 rows.
 
-    There are 2 × 3 strata and ε is 1. The cells of a release share noise. With forty releases, a coverage that is off
-    by 1.5 points is a false alarm in fewer than 1 in 1,000 runs.
+    There are 2 × 3 strata and ε is 1. The cells of a release share noise. For forty releases and a tolerance of 1.5 %,
+    the probability of a false alarm is less than 0.001.
     """
     inside, total = 0, 0
     for seed in range(releases):
@@ -237,7 +237,7 @@ def test_linear_coefficients_cover_those_of_the_rows(releases, within):
 
 
 def test_coefficients_of_what_was_not_measured_with_the_outcome_are_refused():
-    """In a model without these pairs, the coefficients are 0 for any data."""
+    """If a pair is not measured, the coefficient in the model is always 0."""
     table = people(3000)
     answers = Answers(exactly(table, [s for s in ALL if s != ("X", "Y")]), count=4)
     found = answers.estimate("ols", "X", ["G", "Y"]).set_index("term")
@@ -251,7 +251,7 @@ def test_coefficients_of_what_was_not_measured_with_the_outcome_are_refused():
 
 
 def test_a_coefficient_without_a_finite_maximum_is_refused():
-    """The log odds are −∞ because no row has Z = 1 and Y = 1. The other coefficients are returned."""
+    """There is no row with Z = 1 and Y = 1, so the log odds are −∞. The other coefficients are returned."""
     table = people(3000)
     y, z = (table.schema.names.index(name) for name in "YZ")
     codes = table.codes.copy()
@@ -280,7 +280,7 @@ def test_a_group_that_may_be_empty_has_no_linear_coefficient():
 def test_a_permuted_column_is_found_different_as_often_as_stated(releases, most):
     """W is independent of the groups, so each test rejects with probability 0.05.
 
-    More than 8 of 60 tests reject with probability less than 1 in 100, and more than 4 of 20 with probability 1 in 300.
+    The probability of a false alarm is less than 1 in 100 for 60 tests and 1 in 300 for 20 tests.
     """
     rejected = 0
     for seed in range(releases):
@@ -302,7 +302,8 @@ def test_a_planted_relation_of_three_columns_is_not_answered_with_a_narrow_wrong
 def test_coefficients_do_not_rest_on_how_the_model_joins_columns_that_were_not_measured_together():
     """X and Z are independent in the data, but they are dependent in a model of the pairs (X, Y) and (Y, Z).
 
-    At least 54 of the 60 intervals must cover the coefficient. If the intervals contain only the misfit, 2 of them do.
+    At least 54 of the 60 intervals must cover the coefficient. The number was 2 when the intervals contained only the
+    misfit.
     """
     asked, inside = Regression.of(SCHEMA, "logit", {"Y": 1}, ["X", "Z"]), []
     sets = [("G",), ("R",), ("X",), ("Y",), ("Z",), ("W",), ("X", "Y"), ("Y", "Z"), ("G", "X"), ("R", "Z")]
@@ -371,8 +372,8 @@ def test_differences_know_that_groups_share_noise(of, statistic):
     """The total is measured well and the groups are measured badly, so the errors of two groups are negatively
     correlated.
 
-    With 200 draws of the noise, a coverage that is off by 4 points is a false alarm in fewer than 1 in 50 runs. If the
-    errors are treated as independent, the coverage is far lower.
+    The test uses 200 draws of the noise. The probability of a false alarm is less than 1 in 50. If the errors were
+    independent, the coverage would be much lower.
     """
     table, rng = people(4000), np.random.default_rng(5)
     exact = Answers(exactly(table, [("G", "X"), ("G", "Y")])).estimate(statistic, of, ["G"])["estimate"][0]
@@ -390,7 +391,9 @@ def test_differences_know_that_groups_share_noise(of, statistic):
 
 
 def test_sums_over_strata_that_were_measured_one_by_one_are_as_good_as_their_parts():
-    """All rows are measured with σ = 90 and each of the two strata with σ = 10, so a count over all rows has σ = 14."""
+    """The noise scale is 90 for all rows and 10 for each of the two strata. The standard deviation of a count over all
+    rows is therefore 14.
+    """
     table = people(3000)
     sets = [Measurement(s, table.marginal(s).astype(float), 90.0) for s in (("G",), ("Y",))]
     parts = table.marginal(("G", "Y")).astype(float)

@@ -57,7 +57,7 @@ def frame_of(table):
 
 
 def test_sizes_by_state_are_measured_with_the_noise_of_their_places(people):
-    """The states have three, one and two places. If only the places are measured, their variances are added."""
+    """If only the places are measured, the variance of a state is the sum of the variances of its places."""
     answers, rows = told(people, [(("PUMA", "SEX"), 10.0, False)]), frame_of(people)
     found = answers.estimate("count", by=["ST"]).set_index("ST")
     assert found["basis"].eq("measured").all()
@@ -71,9 +71,9 @@ def test_sizes_by_state_are_measured_with_the_noise_of_their_places(people):
 
 
 def test_intervals_by_state_cover_as_they_say(people):
-    """With 60 draws of eight numbers, the coverage is .95 with a standard deviation of .014.
+    """The test uses 60 draws of eight numbers. The expected coverage is .95, with a standard deviation of .014.
 
-    A coverage below .90 is a false alarm in 1 of 1,000 runs.
+    The probability that the coverage is below .90 is 0.001.
     """
     rows, inside = frame_of(people), []
     real = rows.groupby("ST")["JOB"].mean()
@@ -203,9 +203,9 @@ def test_years_and_quarters_of_months_are_answered():
 
 
 def test_intervals_by_year_cover_as_they_say():
-    """With 60 draws of six shares, the coverage is .95 with a standard deviation of .015.
+    """The test uses 60 draws of six shares. The expected coverage is .95, with a standard deviation of .015.
 
-    The years share noise. A coverage below .89 is a false alarm.
+    The errors of the years are not independent because of the noise. A coverage below .89 is not expected.
     """
     inside = []
     for seed in range(60):
@@ -242,7 +242,7 @@ def scale(**more):
 
 
 def test_a_number_is_the_one_that_is_released_and_not_the_place_of_its_bin():
-    """A regression test: the number 5 was used as the index of a bin, so the share of the value -9 was returned."""
+    """A regression test: the number 5 was used as the index of a bin. This is the index of the value -9."""
     for one, five, refused in ((1, 5, -9), ("1", "5", "-9"), (1.0, np.int64(5), "refused"), (np.float64(1), "5", -9.0)):
         assert [scale().codes_of(each) for each in (one, five, refused)] == [[0], [4], [5]]
     for no in (0, "0", 6, "six", 1.5, True):

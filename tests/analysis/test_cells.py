@@ -37,7 +37,9 @@ def counted(table, found):
 
 @pytest.mark.parametrize(("strata", "name", "releases"), [((), "mst", 3), (("G", "R"), "mst", 3), (("G",), "gem", 2)])
 def test_intervals_hold_the_counts_and_noise_is_marked(strata, name, releases):
-    """Check that 90 to 99 % of about 300 cells are in their 95 % intervals. The cells of a release share noise."""
+    """Check the coverage of the intervals for about 300 cells, which must be between 90 and 99 %. The cells of a
+    release share noise.
+    """
     inside, marked = [], []
     for seed in range(releases):
         table = people(3000, seed)
@@ -126,7 +128,8 @@ def test_rows_held_out_are_part_of_how_far_relations_are_off():
 
 
 def test_counts_of_all_rows_use_the_strata_that_were_measured_one_by_one(monkeypatch):
-    """All rows are measured with σ = 90 and each of the two strata with σ = 10, so a cell has σ = 14.
+    """The noise scale is 90 for all rows and 10 for each of the two strata. The standard deviation of a cell is
+    therefore 14.
 
     The test also checks that each table is solved only once.
     """
@@ -151,7 +154,7 @@ def test_counts_of_all_rows_use_the_strata_that_were_measured_one_by_one(monkeyp
 
 
 def test_rows_of_a_unit_are_held_out_together():
-    """If all the units have four rows, the variance of a count of the remaining rows is four times as large."""
+    """The variance of a count of the remaining rows is four times larger if each unit has four rows."""
     rows = 40_000.0
     half = {}
     for at_most in (1, 4):
@@ -165,7 +168,7 @@ def test_rows_of_a_unit_are_held_out_together():
 
 
 def test_what_noise_made_less_than_nothing_may_be_more_than_nothing():
-    """A regression test: the interval of a count of -80 ± 20 was from 0 to 0."""
+    """A regression test: the interval of a negative count was from 0 to 0."""
     schema = Schema.from_dict({"columns": {"SEX": {"values": [1, 2]}}}, "people")
     known = [Measurement(("SEX",), np.array([-80.0, 500.0]), 20.0)]
     answers = Answers(Evidence(Strata.over(schema, []), {(): known}, mechanism("mst")))

@@ -134,7 +134,7 @@ def test_a_share_that_noise_hides_is_not_expected_to_be_exact_without_replicates
 @pytest.mark.parametrize("strata", [(), ("G",)])
 @pytest.mark.parametrize("values", [np.full(100, 20.0), np.full(100, -20.0)])
 def test_numbers_that_were_measured_with_no_other_column_are_not_expected_to_be_exact(strata, values):
-    """A regression test: all bins were in one group with a share of 1, so the expected error of pure noise was 0.
+    """A regression test: the expected error was 0 if all of the bins are in the same group.
 
     The expected error was also 0 if the noisy number of rows was negative.
     """

@@ -46,7 +46,9 @@ def answers_of(table, sigma, seed, count=4):
 
 @pytest.mark.parametrize(("noise", "known"), [(1.0, 0.0), (1.0, 3.0), (4.0, 1.0)])
 def test_an_interval_has_students_quantile_for_as_much_as_few_replicates_say(noise, known):
-    """With 200,000 draws, the coverage of Satterthwaite's interval (1946) is .95 to within .004."""
+    """The coverage of the interval of Satterthwaite (1946) must be .95 with a tolerance of .004. The test uses 200,000
+    draws.
+    """
     rng, draws = np.random.default_rng(0), 200_000
     off = rng.normal(0, np.sqrt(noise + known), draws)
     moved, none = rng.normal(0, np.sqrt(noise), (10, draws)), np.zeros((draws, 0))

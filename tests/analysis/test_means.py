@@ -52,9 +52,10 @@ def test_joined_by_inverse_variance_and_what_is_unknown_left_out():
 
 
 def test_joined_means_are_nearer_and_their_intervals_cover():
-    """With 4,000 draws and errors of 1 and 2, the standard deviation is √.8 to within 5 %.
+    """The standard errors of the two means are 1 and 2, so the standard deviation of the combined mean is √.8. The test
+    uses 4,000 draws.
 
-    The coverage is 95 % to within 1.4 %, which is four standard errors.
+    The tolerance of 1.4 % is four standard errors of the coverage.
     """
     rng = np.random.default_rng(0)
     found = [joined([(rng.normal(0, 1), 1.0), (rng.normal(0, 2), 2.0)]) for _ in range(4000)]
@@ -64,9 +65,9 @@ def test_joined_means_are_nearer_and_their_intervals_cover():
 
 
 def test_an_error_that_both_have_does_not_average_out():
-    """With 4,000 draws, the coverage is 95 % to within 1.4 %, which is four standard errors.
+    """The test uses 4,000 draws. The tolerance of 1.4 % is four standard errors of the coverage.
 
-    If the errors are treated as independent, the coverage is 83 %.
+    If the errors were independent, the coverage would be 83 %.
     """
     rng = np.random.default_rng(0)
     shared, noises = rng.normal(0, 1, 4000), (0.1, 0.2)

@@ -10,7 +10,9 @@ from equistrata.errors import InputError
 
 @pytest.mark.parametrize("bounds", [(35, 42), (0, 42)])
 def test_a_bin_of_one_number_stands_for_that_number(bounds):
-    """A regression test: the middle of a bin was used for numbers with one decimal, so the means were .05 too small."""
+    """A regression test: the mean of a number with one decimal was too small by .05, because the middle of a bin was
+    used.
+    """
     column = Column("TEMP", lower=bounds[0], upper=bounds[1], release="draw", decimals=1, scale="linear")
     values, spread = code_numbers(column)
     expected = np.round(np.arange(bounds[0] * 10, bounds[1] * 10 + 1) / 10, 1)

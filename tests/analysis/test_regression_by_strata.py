@@ -1,4 +1,4 @@
-"""Tests of regressions if some sums have large noise or are measured in only some of the strata."""
+"""Tests of regressions in which some of the sums have a large noise scale or are not measured in all of the strata."""
 
 import numpy as np
 import pytest

@@ -117,7 +117,7 @@ def test_what_was_measured_by_the_units_rows_becomes_counts_of_rows():
 
 @pytest.mark.parametrize("releases", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_intervals_hold_for_rows(releases):
-    """Each release has 84 intervals. With four releases, a coverage below 90 % has a probability of less than 1e-4."""
+    """Each release has 84 intervals. For four releases, the probability of a false alarm is less than 1e-4."""
     held = []
     for seed in range(releases):
         codes = households(np.random.default_rng(seed))

@@ -494,7 +494,7 @@ def cheaper_throughout(card, times):
 
 
 def test_a_part_of_the_price_below_nothing_is_found(of_card):
-    """A regression test: with a negative part of ρ, a release of ε = 2 passed with ε = 0.2 on the card."""
+    """A regression test: the value of ε on the card could be 0.2 instead of 2 if a part of ρ is negative."""
 
     def change(card):
         parts = dict(card["guarantee"]["split_of_rho"])
@@ -525,7 +525,7 @@ def test_choices_that_some_measurements_lack_are_found(of_card):
 
 
 def test_caveats_of_another_synthesizer_do_not_spare_the_check_of_a_price(of_card):
-    """A regression test: with such a caveat, the card could contain any ε."""
+    """A regression test: if there was a caveat of another synthesizer, the value of ε was not checked."""
 
     def change(card):
         cheaper_throughout(card, 0.01)

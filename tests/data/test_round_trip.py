@@ -1,4 +1,4 @@
-"""Tests that released values are read back without a change from both of the files."""
+"""Tests of the released files. The values must not be changed if they are read from either of the two files."""
 
 from __future__ import annotations
 

@@ -389,7 +389,9 @@ def test_built_in_schemas_have_words_for_each_value(name):
 
 
 def test_a_key_of_another_version_in_schema_json_names_where_its_version_is_told():
-    """The columns had the key `negative` until 2026-11-28. If the key is ignored, the rows are read differently."""
+    """The key `negative` was used for columns until 2026-11-28. If the key were ignored, the rows
+    would be different.
+    """
     plain = json.loads(json.dumps(asdict(Schema.from_dict({"columns": {"A": {"lower": 0, "upper": 9}}}, "people"))))
     assert Schema.from_plain(plain).names == ("A",)
     plain["columns"][0]["negative"] = False

@@ -242,7 +242,9 @@ def test_a_row_that_is_too_wide_is_refused_when_all_columns_are_read(tmp_path):
 
 
 def test_a_table_of_other_columns_is_not_called_ragged(tmp_path):
-    """A regression test: the error was about the number of cells in a line because of the decimal commas."""
+    """A regression test: the error was about the number of cells in a line, because the decimal
+    separator is a comma.
+    """
     path = tmp_path / "pay.csv"
     path.write_text("name;gross;net\nA;1,5;1,2\n")
     with pytest.raises(InputError, match=r"'pay.csv' has no column 'sex' in its header line; .* declare its delimiter"):
@@ -401,7 +403,9 @@ def test_a_small_acs_file(tmp_path):
     ],
 )
 def test_broken_acs_files(content, told, tmp_path):
-    """A regression test: a file that was cut off was read as a complete file, with the age 5 instead of 52."""
+    """A regression test: if a file is cut off, it was read as a complete file. As a result, the last age was 5 instead
+    of 52.
+    """
     with pytest.raises(InputError, match=told) as caught:
         acs_file(tmp_path, content).read(["SEX"])
     assert "8675309" not in str(caught.value)
@@ -479,7 +483,7 @@ def test_an_absent_acs_state_in_a_folder_that_exists(tmp_path):
 
 @pytest.mark.parametrize(("state", "year"), [("VT", 2018), ("VT", 2024)])
 def test_acs_cells_are_those_that_folktables_reads(acs_root, state, year):
-    """Numbers are compared by value and texts are compared exactly. For 2018, all of the columns are compared."""
+    """Numbers are compared by value and texts are compared exactly. All of the columns are compared for 2018."""
     from folktables import ACSDataSource
 
     theirs = ACSDataSource(str(year), "1-Year", "person", root_dir=acs_root).get_data(states=[state])

@@ -378,7 +378,9 @@ def test_select_take_concatenate():
     ],
 )
 def test_the_mean_of_a_bins_drawn_numbers_is_known(release, more):
-    """With 4,000 draws per bin and 5 standard errors, a false alarm has a probability of 1 in 100,000."""
+    """The test uses 4,000 draws for each bin and a tolerance of 5 standard errors. The probability of a false alarm is
+    1 in 100,000.
+    """
     column = Column("X", lower=0, upper=90, release=release, **more)
     codes = np.repeat(np.arange(column.bins), 4000)[:, None].astype(np.uint8)
     drawn = CodedTable(codes, Schema("s", (column,))).decode(np.random.default_rng(0))["X"].to_numpy(float)

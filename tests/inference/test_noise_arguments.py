@@ -1,4 +1,6 @@
-"""Tests that each estimator raises an error without a noise source, before it charges the budget."""
+"""Tests of the noise argument of each estimator. If it is not a noise source, an error must be raised before the budget
+is charged.
+"""
 
 import numpy as np
 import pytest

@@ -29,21 +29,21 @@ def check(table, rows, coverage_error):
 
 @pytest.mark.parametrize("table", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3, 4, 5))])
 def test_widths_are_the_papers(table):
-    """With 400 rounds, the standard error of the coverage is 0.015."""
+    """The standard error of the coverage is 0.015 for 400 rounds."""
     check(table, simulate(replace(TABLES[table], rounds=400), seed=1), 0.07)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table", [1, 2, 3, 4, 5])
 def test_tables_are_the_papers(table):
-    """With 10,000 rounds in both simulations, the difference of two coverages has a standard error of 0.0042."""
+    """The standard error of the difference between the two coverages is 0.0042 for 10,000 rounds."""
     check(table, simulate(TABLES[table], seed=0, workers=2), 0.0145)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table", [6, 7])
 def test_large_tables_are_the_papers(table):
-    """With 2,000 rounds, the difference of two coverages has a standard error of 0.0073."""
+    """The standard error of the difference between the two coverages is 0.0073 for 2,000 rounds."""
     check(table, simulate(replace(TABLES[table], rounds=2000), seed=0, workers=2), 0.026)
 
 
@@ -66,8 +66,8 @@ GRID = [
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", GRID[:2], ids=["alike", "spread"])
 def test_private_intervals_cover_as_they_say(setting):
-    """With 1,000 rounds, the tolerance of 0.033 is 3.5 standard errors. Unlike in the paper, the
-    variances are private.
+    """The tolerance of 0.033 is 3.5 standard errors for 1,000 rounds. In contrast to the paper, the variances are also
+    private.
     """
     rows = simulate(replace(setting, epsilons=(0.2, 3.0), trials=(2, 300), rounds=1000), seed=2)
     assert len(rows) == 1 + 2 + 4
@@ -78,7 +78,7 @@ def test_private_intervals_cover_as_they_say(setting):
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", GRID, ids=["alike", "spread", "large", "sate"])
 def test_private_intervals_cover_between_0_885_and_0_915(setting):
-    """With 20,000 rounds, the standard error is 0.0021."""
+    """The standard error of the coverage is 0.0021 for 20,000 rounds."""
     epsilons, trials = (0.05, 0.25, 0.8, 2.5, 6.0), (1, 8, 100, 4096)
     for row in simulate(replace(setting, epsilons=epsilons, trials=trials, rounds=20_000), seed=3, workers=2):
         assert 0.885 <= row.coverage <= 0.915, row

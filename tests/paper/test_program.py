@@ -53,8 +53,8 @@ def made_up(monkeypatch):
 
 
 def test_the_talks_numbers_are_ours(paper, home):
-    """The values of K must be equal to within 0.01. The published levels and powers are from 10,000 runs, so three
-    standard errors are allowed.
+    """The tolerance is 0.01 for the values of K. For the published levels and powers, which are based on 10,000 runs,
+    it is three standard errors.
     """
     result = paper("proportions", 1)
     assert result.returncode == 0, result.stderr
@@ -82,9 +82,9 @@ def test_logarithmic_axes_have_plain_numbers():
 
 
 def test_the_talks_figures(paper, home):
-    """The error is the mean of 400 squares, and each has a standard deviation of at most √5 times its mean.
+    """The error is the mean of 400 squares. The standard deviation of a square is at most √5 times the mean.
 
-    Five standard errors are 0.56 of the mean, so a false alarm in 30 cases has a probability of about 10⁻⁵.
+    Five standard errors are 0.56 times the mean. The probability of a false alarm in 30 cases is about 10⁻⁵.
     """
     assert paper("proportions", 2, 3, "--runs", 400).returncode == 0
     folder = home / "experiments"
@@ -125,7 +125,7 @@ def test_figure_1_is_theorem_10_between_its_bounds(paper, home):
 
 
 def test_figures_of_means_are_continued(paper, home):
-    """A line that was cut off is computed again, and the other lines are not changed."""
+    """If a line is cut off, it is computed again. The other lines are not changed."""
     given = ("stratification", 2, "--quick", "--runs", 1, "--source", "sample")
     result = paper(*given)
     assert result.returncode == 0, result.stderr
@@ -141,7 +141,7 @@ def test_figures_of_means_are_continued(paper, home):
 
 
 def test_a_figure_of_simulated_rows_reads_no_files(paper, home):
-    """The results with one worker and with two workers must be equal."""
+    """The result must not depend on the number of workers."""
     for output, workers in (("one", 1), ("two", 2)):
         settings = Settings(SampleSource(), home / output, runs=1, workers=workers, quick=True)
         (found,) = stratification.compare_figure(3, settings)

@@ -72,8 +72,8 @@ def test_joint_noise_is_better_in_every_cell_of_table_1():
 @pytest.mark.slow
 @pytest.mark.parametrize("table", [2, 3, 4])
 def test_joint_noise_is_shorter_elsewhere(table):
-    """The widths in the paper have three decimals. With Laplace noise at ε = 4, the noise is so small that the widths
-    are similar.
+    """The widths in the paper are rounded to three decimals. For Laplace noise and ε = 4, the widths are similar
+    because the noise is small.
     """
     cells = cells_of(table, "joint")
     for key, width, _, _ in printed(table):
@@ -85,8 +85,8 @@ def test_joint_noise_is_shorter_elsewhere(table):
 @pytest.mark.parametrize("table", [1, 4])
 @pytest.mark.parametrize("composition", ["joint", "basic"])
 def test_its_intervals_are_as_wide_as_those_of_private_ratio(table, composition):
-    """The simulation uses many tables at once, and `private_ratio` uses a single table. The mean widths must be equal
-    to within 3 %.
+    """The simulation uses many tables at once, and `private_ratio` uses a single table. The tolerance for the mean of
+    the widths is 3 %.
     """
     widths = []
     for i in range(60):

@@ -113,7 +113,7 @@ def test_empty_strata_are_no_error():
 
 
 def test_mixture_errors_are_of_the_size_that_theory_says():
-    """Check that the mean errors are within about three times their expected values.
+    """Check that the mean of each error is less than about three times the expected value.
 
     The tables have n = 20,000 with 10,000 private rows. The noise of the mean over all rows has a standard deviation of
     about 2·9.4/(10,000·√0.75) = 0.002. The error of the public shares has a standard deviation of at most √(1/10,000 +

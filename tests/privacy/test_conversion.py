@@ -1,4 +1,6 @@
-"""Tests that the conversions between ρ and (ε, δ) are tight and never underestimate the privacy cost."""
+"""Tests of the conversions between ρ and (ε, δ). The conversions must be tight, and the privacy cost must not be too
+small.
+"""
 
 import math
 
@@ -42,7 +44,7 @@ def test_monotone(e1, e2, d1, d2):
 
 @pytest.mark.parametrize(("epsilon", "delta"), GRID)
 def test_against_the_renyi_accountant_of_dp_accounting(epsilon, delta):
-    """The same conversion on a fixed grid of orders must give an ε that is slightly larger."""
+    """If the same conversion is used with a fixed grid of orders, the value of ε must be slightly larger."""
     rho = Rho.from_epsilon_delta(epsilon, delta)
     orders = 1 + np.exp(np.linspace(math.log(1e-2), math.log(1e5), 4000))
     theirs = RdpAccountant(orders).compose(dp_event.ZCDpEvent(float(rho))).get_epsilon(delta)

@@ -1,7 +1,7 @@
 """Tests of the distribution and the privacy cost of the noise.
 
-A test with a seed cannot fail by chance. The tests of `SecureNoise` use new random numbers in each run and state their
-probability of a false alarm. Together, they fail by chance in fewer than one run in 10⁴.
+If the noise has a seed, the test cannot fail by chance. The tests of `SecureNoise` use new random numbers in each run
+and state their probability of a false alarm. The probability that any of the tests fails by chance is less than 10⁻⁴.
 """
 
 import math
@@ -66,7 +66,7 @@ def test_sigma_and_epsilon_of_an_amount():
 def test_secure_integers_are_discrete_gaussian(sigma):
     """A chi-squared test of 60,000 draws with a false alarm probability of 10⁻⁶.
 
-    In opendp 0.14.1, the probability of 0 was too small. The test detects this with a probability of more than 0.999
+    The probability of 0 is too small in opendp 0.14.1. The test detects this fault with probability greater than 0.999
     for the last two values of σ.
     """
     reach = math.ceil(12 * sigma)
@@ -93,7 +93,9 @@ def test_real_numbers(source):
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_moments(source):
-    """The mean and variance of 20,000 draws are within 6 standard errors, with a false alarm probability below 10⁻⁸."""
+    """The test uses 20,000 draws and a tolerance of 6 standard errors. The probability of a false alarm is less than
+    10⁻⁸.
+    """
     drawn = gaussian(source, np.full(20_000, 1000), 8.0)
     assert abs(drawn.mean() - 1000) < 6 * 8 / math.sqrt(20_000)
     assert abs(drawn.var() / 64 - 1) < 6 * math.sqrt(2 / 20_000) + 1 / 12 / 64
@@ -241,7 +243,7 @@ def test_a_release_that_opendp_would_charge_more_for_is_stopped(monkeypatch, cha
 
 @pytest.mark.parametrize("factor", [0.5, 0.9, 0.999999])
 def test_opendp_s_own_account_stops_noise_that_is_too_small(monkeypatch, factor):
-    """The check must not compare the scale with itself, so that it detects any scale that is too small for ρ."""
+    """The check must detect a scale that is too small for ρ. It must not compare the scale with itself."""
     honest = gaussian_sigma
     monkeypatch.setattr(noise_module, "gaussian_sigma", lambda *price: factor * honest(*price))
     monkeypatch.setattr(noise_module, "selection_epsilon", lambda rho: selection_epsilon(rho) / factor)
@@ -381,7 +383,7 @@ def test_binomial_draws(source, trials, p):
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_binomial_draws_follow_their_own_probability(source, monkeypatch):
-    """The probabilities of 0 and 1 are in all positions of an array with several blocks, and the result is exact."""
+    """The array contains several blocks, with probabilities of 0 and 1 in each position. The result is exact."""
     monkeypatch.setattr(coins_module, "ROWS_AT_ONCE", 4)
     p = np.array([[0.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     assert (source.binomial(70, p) == 70 * p).all()
@@ -407,7 +409,7 @@ def test_binomial_draws_that_are_none(source, trials, p):
 
 
 def test_a_small_probability_keeps_its_first_64_places(monkeypatch):
-    """The bits are given, so that U = 0.0…01 (64 places) is below p = 2⁻⁶³ and not below 2⁻⁶⁴."""
+    """The bits of U are given. The value U = 0.0…01 (64 places) is less than p = 2⁻⁶³ and is not less than 2⁻⁶⁴."""
     for place, successes in ((63, 1), (64, 0)):
         tosses = iter([1] * 63 + [0])  # 63 places are 0 and the last place is 1
         monkeypatch.setattr(coins_module, "_fair_coins", lambda rows, tosses=tosses: np.array([next(tosses)]))

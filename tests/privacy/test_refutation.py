@@ -54,8 +54,8 @@ def test_only_one_direction_breaks():
 def test_false_alarms_are_as_rare_as_stated():
     """The two distributions are equal, so ε is 0 and a positive bound is a false alarm.
 
-    At 5 %, the number of false alarms in 400 calls is Binomial(400, ≤ 0.05). More than 40 have a probability below
-    2·10⁻⁵.
+    The number of false alarms at 5 % has the distribution Binomial(400, ≤ 0.05). The probability of more than 40 false
+    alarms is less than 2·10⁻⁵.
     """
     rng = np.random.default_rng(4)
     alarms = sum(empirical_epsilon(*rng.normal(size=(2, 400)), 0.0, false_alarm=0.05) > 0 for _ in range(400))

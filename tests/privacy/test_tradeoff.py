@@ -82,8 +82,8 @@ def test_a_bound_of_few_or_of_no_right_guesses():
 
 
 def test_false_alarms_are_as_rare_as_stated():
-    """If 4,000 games are won with the largest allowed probability, more than 261 alarms at 5 % have a probability below
-    10⁻⁵.
+    """The test uses 4,000 games with the largest probability that is allowed. The probability of more than 261 alarms
+    at 5 % is less than 10⁻⁵.
     """
     right = np.random.default_rng(1).binomial(500, norm.cdf(CLAIM / 2), 4000)
     alarms = sum(Game(500, int(each), 0.05).mu > CLAIM for each in right)
@@ -91,7 +91,9 @@ def test_false_alarms_are_as_rare_as_stated():
 
 
 def test_false_alarms_are_as_rare_as_stated_where_runs_stop_early(monkeypatch):
-    """The number of alarms is Binomial(400, ≤ 0.05). More than 42 have a probability below 10⁻⁵."""
+    """The number of alarms has the distribution Binomial(400, ≤ 0.05). The probability of more than 42 alarms is less
+    than 10⁻⁵.
+    """
     claim = 2.5
 
     def fair(release, tables, noise, seed):
@@ -223,7 +225,7 @@ def test_many_small_draws_are_gaussian_and_choices_cost_what_they_are_charged():
 
 
 def test_seeded_noise_has_the_secure_samplers_law():
-    """The probabilities of 0 and ±1 are compared at σ = 0.7, at which rounding would be visible."""
+    """The probabilities of 0 and ±1 are compared for σ = 0.7, because an error due to rounding would be large."""
     price, counts = Rho(1 / (2 * 0.49)), np.zeros(20_000, dtype=np.int64)
     assert gaussian_sigma(price) == pytest.approx(0.7)
     noise = np.arange(-20, 21)

@@ -36,9 +36,7 @@ def test_agrees_with_its_definition(x, n, of_x, of_n, correlation, upper):
     step = last / 40_000
     small, large = on_a_grid(x, n, spread, np.linspace(0, last, 40_001))
     assert 0 <= lower < found <= upper
-    if (
-        small >= last - step or large <= step or small >= large
-    ):  # all ratios are rejected
+    if small >= last - step or large <= step or small >= large:  # all ratios are rejected
         return
     assert lower == pytest.approx(max(small, 0), abs=2 * step)
     if large < math.inf:
@@ -92,7 +90,9 @@ def test_coverage_from_pure_noise_to_plain_signal(signal, truth):
 @pytest.mark.parametrize("rows", [0, 3, 20, 100, 400])
 @pytest.mark.parametrize("chance", [0.02, 0.5, 0.9])
 def test_rates_cover(rows, chance):
-    """The noise has a standard deviation of 15. The miss rate is at most 8.7 % without rows, and 5 % with many rows."""
+    """The noise has a standard deviation of 15. The miss rate must be at most 8.7 % if there are no rows, and 5 % if
+    there are many rows.
+    """
     rng = np.random.default_rng([rows, int(100 * chance)])
     misses = 0
     for _ in range(3000):

@@ -126,7 +126,7 @@ def test_a_number_that_is_not_below_zero_is_its_posterior_mean(value: float) -> 
 
 
 def test_intervals_of_what_is_not_below_zero_cover_and_are_never_empty():
-    """With 20,000 draws, a coverage that is .006 below .95 has a probability of 1 in 10,000."""
+    """The test uses 20,000 draws. The probability that the coverage is less than .944 is 0.0001."""
     rng = np.random.default_rng(2)
     for truth in (0.0, 5.0, 30.0, 1000.0):
         drawn = truth + 10 * rng.standard_normal(20_000)

@@ -41,7 +41,7 @@ def test_plugging_the_reading_in_would_not_do():
 
 
 def test_coverage_by_simulation():
-    """With 100,000 rounds, five standard errors are 0.0047."""
+    """The test uses 100,000 rounds. Five standard errors of the coverage are 0.0047."""
     rng = np.random.default_rng(0)
     for v, omega in ((0.0, 0.4), (0.6, 0.33), (3.0, 0.5)):
         d, w = rng.normal(0, np.sqrt(1 + v), 100_000), rng.normal(v, omega, 100_000)

@@ -48,7 +48,7 @@ def test_variances_are_found():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_variances_are_found_beside_strata_that_are_nothing_but_noise(seed):
-    """A regression test: the variance of a single stratum was often estimated as 0.
+    """A regression test: the estimate of the variance of the strata was often equal to 0.
 
     The 180 strata have 1 to 5,000 rows, and the noise has a standard deviation of 32 rows. The shares of strata with
     one row have a variance that is a thousand times larger than all of the effects.
@@ -66,7 +66,7 @@ def test_variances_are_found_beside_strata_that_are_nothing_but_noise(seed):
 def test_where_noise_is_all_what_is_expected_of_the_strata_stays(deviation, limits):
     """The estimate of REML is 0 or is as large as the noise.
 
-    With an expected variance of 1, the estimate is neither 0 nor large.
+    If the expected variance is 1, the estimate must not be 0 and must not be large.
     """
     noise = np.full(16, deviation**2)
     tables = [np.random.default_rng(seed).normal(0, deviation, (16, 1)) for seed in range(20)]

@@ -10,8 +10,8 @@ NUMBERS = Column("X", lower=0, upper=10, edges=(0, 1, 2, 4, 10), codes={"N": "no
 
 
 def test_the_expectation_is_that_of_gaussian_errors_of_shares():
-    """With 20,000 draws, three standard errors of the mean are 1.5 %. A false alarm has a probability of less than 1 in
-    100.
+    """The test uses 20,000 draws. The tolerance of 1.5 % is three standard errors of the mean. The probability of a
+    false alarm is less than 1 in 100.
     """
     scale, rng = Scale.of(NUMBERS), np.random.default_rng(0)
     shares, deviations = np.array([0.2, 0.3, 0.25, 0.15, 0.1]), np.array([0.004, 0.001, 0.003, 0.002, 0.0])

@@ -50,8 +50,8 @@ def test_the_posterior_keeps_the_sum_and_has_no_negative_counts():
 def test_peaks_stay_and_what_is_smooth_is_smoothed():
     """The counts are linear with a peak of 40 standard deviations.
 
-    Over 40 draws, the peak has an error of at most 3 %, and the other errors are at most 60 % of the errors of least
-    squares.
+    The test uses 40 draws. The error of the peak is at most 3 %. The error of the other counts is at most 60 % of the
+    least-squares error.
     """
     counts = np.linspace(80, 20, 128)
     counts[40] = 800.0
@@ -91,8 +91,8 @@ def deviation(weights):
 def test_noise_in_empty_bins_far_out_makes_no_tail(median, spread, most):
     """Check the standard deviation of 3,000 log-normal values in 280 bins, similar to body-mass indices from 10 to 80.
 
-    A regression test: the root mean squared errors over 40 draws were 15 and 26 % with a prior that decreased by a
-    tenth from node to node.
+    A regression test: the root mean squared error over 40 draws was 15 % and 26 % if the prior decreases by a tenth
+    from node to node.
     """
     off = []
     for seed in range(40):
@@ -105,7 +105,9 @@ def test_noise_in_empty_bins_far_out_makes_no_tail(median, spread, most):
 
 
 def test_a_tail_that_is_seen_stays():
-    """The tail has 5 % of the 20,000 rows. The estimate must be within 20 % in all of the 20 draws."""
+    """The tail has 5 % of the 20,000 rows. The error of the estimate must be less than 20 % for
+    each of the 20 draws.
+    """
     counts = np.zeros(256)
     counts[:64], counts[180:220] = 19_000 / 64, 1_000 / 40
     for seed in range(20):
@@ -117,8 +119,8 @@ def test_a_tail_that_is_seen_stays():
 def test_a_standard_deviation_is_not_that_of_noise_far_out(rows, sigma, most):
     """Check the standard deviation of log-normal body-mass indices in 900 bins from 10 to 100.
 
-    A regression test: with an earlier prior for the tail, the root mean squared errors over 40 draws were 6.5 and 2.2
-    %. They are now 3.0 and 1.0 %.
+    A regression test: the root mean squared error over 40 draws was 6.5 % and 2.2 % with an earlier prior for the tail.
+    It is now 3.0 % and 1.0 %.
     """
     off = []
     for seed in range(40):
@@ -133,9 +135,10 @@ def test_a_standard_deviation_is_not_that_of_noise_far_out(rows, sigma, most):
 def test_the_largest_noise_of_all_is_no_mode(bins, most):
     """Check the distance of the numbers above 0 if only the count of 0 is larger than the noise.
 
-    A regression test: the largest noise was used as the mode, so all numbers above 0 were the same in one of 22 draws.
+    A regression test: the mode was at the largest noise, and in one of 22 draws all of the numbers above 0 were the
+    same.
 
-    The mean Wasserstein distances over 200 draws were 1.66 and 4.50, and they are now 1.31 and 2.97.
+    The mean of the Wasserstein distance over 200 draws was 1.66 and 4.50. It is now 1.31 and 2.97.
     """
     counts = 7_000 * 0.9 * 0.1 ** np.arange(float(bins))
     law, off = counts[1:].cumsum() / counts[1:].sum(), []

@@ -75,8 +75,8 @@ def test_a_plan_expects_what_is_measured(name, strata, rows, rho):
 @pytest.mark.parametrize("strata", [(), ("A",)])
 @pytest.mark.parametrize("seed", range(3))
 def test_msts_pairs_are_planned_with_the_parts_that_they_get(strata, seed):
-    """The shares are proportional to the number of cells to the power 2/3, so the σ of pairs of 6 and 240 cells differ
-    by 3.4.
+    """The shares are proportional to the number of cells to the power of 2/3. The ratio of the noise scales for pairs
+    of 6 and 240 cells is 3.4.
 
     The planned noise of a pair is exact up to a constant factor for all pairs of a run. The reason is that the measured
     pairs have a different mean number of cells, and that fewer pairs may be measured. A level in the strata has more
@@ -106,8 +106,8 @@ def test_msts_pairs_are_planned_with_the_parts_that_they_get(strata, seed):
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_the_noise_of_a_table_is_about_the_expected(name):
-    """In 50 runs with 4 columns of 5 cells, the mean of 1,000 |noise| is within 10 %, which is four standard
-    deviations.
+    """The test uses 50 runs with 4 columns of 5 cells. The tolerance for the mean of the 1,000 absolute values is 10 %,
+    which is four standard deviations.
     """
     plan, table = planned(name, 5000, 0.01, sizes=(5, 5, 5, 5))
     far = []

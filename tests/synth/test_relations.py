@@ -46,7 +46,7 @@ def test_strongly_related_numbers_stay_related(mechanism, transform):
 
 
 def test_the_exchange_of_codes_within_groups_holds_the_relation(monkeypatch):
-    """The correlation is .825 with the exchange and .806 without it."""
+    """The rank correlation is .825 if the codes are exchanged, and .806 if they are not exchanged."""
     found = rank_correlations("mst", pressures, 6000, 0.9)
     monkeypatch.setattr(coupled, "_STRONG", 2.0)
     assert rank_correlations("mst", pressures, 6000, 0.9).mean() < found.mean() - 0.01

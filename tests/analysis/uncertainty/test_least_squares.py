@@ -52,7 +52,7 @@ def test_strata_that_were_measured_by_themselves_add_up():
 
 
 def test_the_covariance_is_that_of_the_noise():
-    """With 400 draws of the noise, a variance that is off by a fifth has a probability of less than 1e-4."""
+    """The test uses 400 draws of the noise. The probability of a false alarm is less than 1e-4."""
     evidence = evidence_of(people(2000), 1.0, ["G"])
     table = LeastSquares.of(SCHEMA, evidence.all, ("G", "X"))
     rng = np.random.default_rng(1)

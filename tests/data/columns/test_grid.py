@@ -32,7 +32,7 @@ def test_edges_ascend_from_bound_to_bound(bounds, scale, integer):
 
 @given(BOUNDS, st.booleans())
 def test_the_scale_that_follows_from_bounds_leaves_no_column_in_a_few_bins(bounds, integer):
-    """A regression test: all dates of the form 20230101 were in the same bin."""
+    """A regression test: the codes of all dates, for example 20230101, were in the same bin."""
     edges = fine_edges(*bounds, scale_of(*bounds, integer), integer)
     assert len(edges) > min(100, bounds[1] - bounds[0] if integer else np.inf)
 
@@ -51,7 +51,7 @@ ROUND = np.array([1_200.0, 34_000.0, 34_000.0, 87_000.0, 150_000.0])
 
 @pytest.mark.parametrize("integer", [True, False])
 def test_rounded_numbers_are_drawn_around_what_they_say(integer):
-    """A regression test: the bins ended at multiples of 1,000, so the sampled values were 500 too small."""
+    """A regression test: the sampled values were too small by 500, because a bin ended at each multiple of 1,000."""
     column = Column("x", lower=-5_000, upper=160_000, integer=integer, release="draw", scale="rounded")
     numbers = np.concatenate([np.repeat(ROUND, 2000), [0.0] * 50])
     table = CodedTable.encode(pd.DataFrame({"x": numbers}), Schema("one", (column,)))
@@ -94,8 +94,8 @@ def test_few_whole_numbers_have_a_bin_each_and_come_back(bounds):
 
 @pytest.mark.parametrize("bounds", [(0, 200_000), (-50, 200_000), (-900, 0)])
 def test_a_zero_of_real_numbers_stands_alone_on_a_logarithmic_scale(bounds):
-    """A regression test: three quarters of the rows have the value 0, and all of them were released as numbers from 0
-    to 200.
+    """A regression test: the value 0 was released as a number between 0 and 200, although this is the value of three
+    quarters of the rows.
     """
     column = Column("x", lower=bounds[0], upper=bounds[1], release="draw", scale="logarithmic")
     numbers = np.array([bounds[0], 0.0, 0.0, bounds[1], np.sum(bounds) / 4])
@@ -111,7 +111,7 @@ def test_a_zero_of_real_numbers_stands_alone_on_a_logarithmic_scale(bounds):
 
 @pytest.mark.parametrize(("decimals", "bins"), [(0, 91), (1, 901), (2, 902), (None, 902)])
 def test_decimals_are_those_declared_and_no_bin_is_narrower_than_the_last(decimals, bins):
-    """A regression test: half of the rows have the value 40.0, and they were released as values such as 39.94."""
+    """A regression test: the value 40.0 was released as 39.94, although this is the value of half of the rows."""
     column = Column("x", lower=10, upper=100, release="draw", decimals=decimals)
     assert column.bins == bins
     numbers = np.append(np.random.default_rng(0).uniform(10, 100, 1000).round(1), [10.0, 10.1])
@@ -131,7 +131,7 @@ def test_decimals_are_those_declared_and_no_bin_is_narrower_than_the_last(decima
     ],
 )
 def test_the_lower_bound_has_a_bin_as_narrow_as_all_others(declared, numbers):
-    """A regression test: two fifths of the rows have the value 1.0, and all of them were released as 1.1."""
+    """A regression test: the value 1.0 was released as 1.1, although this is the value of two fifths of the rows."""
     column = Column("x", release="draw", **declared)
     table = CodedTable.encode(pd.DataFrame({"x": numbers * 50}), Schema("one", (column,)))
     assert table.decode(np.random.default_rng(0))["x"].tolist() == numbers * 50
@@ -139,8 +139,8 @@ def test_the_lower_bound_has_a_bin_as_narrow_as_all_others(declared, numbers):
 
 
 def test_numbers_of_a_bin_are_drawn_alike():
-    """A regression test: the values 50.001 and 50.002 are in the same bin, and three quarters of the rows had the first
-    value.
+    """A regression test: three quarters of the rows had the value 50.001 instead of 50.002, although the two values are
+    in the same bin.
     """
     column = Column("x", lower=49, upper=51, decimals=3, release="draw")
     numbers = 50 + np.arange(1, 11).repeat(4000) / 1000
@@ -154,7 +154,9 @@ def test_numbers_of_a_bin_are_drawn_alike():
 
 @pytest.mark.parametrize("decimals", [3, None])
 def test_no_draw_has_more_digits_than_a_number_may(decimals):
-    """A regression test: there is no number between the last decimal below zero and zero, and -5e-324 was released."""
+    """A regression test: the value -5e-324 was released, because there is no number between zero and the largest
+    decimal below zero.
+    """
     column = Column("x", lower=-20, upper=50, decimals=decimals, scale="logarithmic", release="draw")
     codes = np.arange(column.bins, dtype=np.uint16)[:, None].repeat(20, axis=0)
     back = CodedTable(codes, Schema("one", (column,))).decode(np.random.default_rng(0))["x"].to_numpy()
@@ -174,7 +176,7 @@ def test_no_draw_has_more_digits_than_a_number_may(decimals):
     ],
 )
 def test_a_column_made_in_code_has_the_bins_of_one_in_a_file(declared):
-    """Before 2026-11-25, a column without a scale had 1,000 bins of equal width."""
+    """If there was no scale, the number of bins was 1,000 and the bins had the same width before 2026-11-25."""
     of_file = Schema.from_dict({"columns": {"x": declared}})["x"]
     in_code = {name: tuple(given) if isinstance(given, list) else given for name, given in declared.items()}
     assert Column("x", **in_code).cuts == of_file.cuts
@@ -221,7 +223,7 @@ def test_bins_do_not_change_with_the_unit():
     st.sampled_from(get_args(Scale)),
 )
 def test_numbers_are_in_the_same_bins_in_another_unit(bounds, power, scale):
-    """If 0.2 is multiplied by 0.001, the value is larger than the upper bound because of rounding."""
+    """If the value is multiplied by 0.001, it can be larger than the upper bound because of rounding."""
     rows = np.unique(
         np.linspace(*bounds, 997).round(2).tolist()
         + list(range(int(bounds[0]), int(bounds[1]), 1 + int(bounds[1]) // 500))
@@ -243,13 +245,13 @@ def test_numbers_are_in_the_same_bins_in_another_unit(bounds, power, scale):
     ],
 )
 def test_room_for_rounding_is_none_for_codes_beside_wide_bounds(column, number):
-    """A regression test: the value -9 was accepted as 0 because a tolerance of a billionth of the range is 10."""
+    """A regression test: the value -9 was used as 0, because the tolerance was equal to a billionth of the range."""
     with pytest.raises(InputError, match="outside its declared bounds"):
         encoded(pd.Series([number]), column)
 
 
 def test_wide_bounds_keep_the_bins_near_zero():
-    """A regression test: the numbers up to a billionth of the range were in the same bin."""
+    """A regression test: all of the numbers that are less than a billionth of the range were in the same bin."""
     column = Column("X", lower=0, upper=1e12, integer=True, scale="logarithmic")
     assert column.cuts[:4] == (0.0, 0.5, 1.5, 2.5)
     assert encoded(pd.Series([1, 2, 1_000_000_000_000]), column)[0].tolist() == [1, 2, column.bins - 1]
@@ -329,9 +331,9 @@ LIMITS = [
 
 @pytest.mark.parametrize(("declared", "numbers"), LIMITS)
 def test_values_at_bounds_are_cells_of_their_own_and_come_back(declared, numbers):
-    """A regression test: 93 % of the rows have the detection limit of 45, and only .8 % of the released rows had it.
+    """A regression test: the share of the rows with the detection limit of 45 was .8 % instead of 93 %.
 
-    For whole numbers, the share was 46 %.
+    The share was 46 % for integers.
     """
     schema = Schema.from_dict({"columns": {"x": declared}})
     column = schema["x"]
@@ -367,7 +369,7 @@ def test_no_other_column_has_cells_for_its_bounds():
 
 
 def test_a_bound_in_another_unit_is_the_bound():
-    """The product 0.7 · 0.1 is less than the bound 0.07, and 9 · 0.001 is greater than 0.009."""
+    """The value of 0.7 · 0.1 is less than 0.07, and the value of 9 · 0.001 is greater than 0.009."""
     for lower, upper, rows in ((0.07, 0.9, [0.7 * 0.1, 9 * 0.1]), (0.009, 0.07, [9 * 0.001, 0.7 * 0.1])):
         column = Column("x", lower=lower, upper=upper)
         assert encoded(pd.Series(rows), column)[0].tolist() == [0, column.bins - 1]

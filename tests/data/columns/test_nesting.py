@@ -1,4 +1,6 @@
-"""Tests of columns within other columns: the declaration, the coding, the strata and the errors."""
+"""Tests of columns that are nested in other columns. The tests check the declaration, the coding, the strata and the
+errors.
+"""
 
 import json
 from dataclasses import asdict

@@ -1,4 +1,6 @@
-"""Tests that a file that is not text raises an error that contains none of its bytes."""
+"""Tests of files that are not text files. An error must be raised that does not contain any of the
+bytes of the file.
+"""
 
 import gzip
 import io

@@ -107,7 +107,7 @@ def test_the_order_of_the_raw_numbers_counts_not_that_of_bins():
 
 
 def test_declared_bins_that_contradict_a_rule_are_structural_zeros():
-    """A model must give these cells a probability of 0, also if one of the columns is a stratum."""
+    """The probability of these cells must be 0 in the model, also if one of the columns is a stratum."""
     bins, fine = {"lower": 0, "upper": 30, "edges": [0, 10, 20, 30]}, {"lower": 0, "upper": 30, "integer": True}
     schema = Schema.from_dict(
         {"columns": {"A": bins, "B": fine, "S": {"values": [1, 2]}}, "rules": ["A <= B or S == 2"]}

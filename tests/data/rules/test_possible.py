@@ -1,4 +1,4 @@
-"""Tests that rules without an allowed row are found, compared with a check of all rows."""
+"""Tests of rules for which no row is allowed. The result is compared with a check of all possible rows."""
 
 from itertools import product
 

@@ -62,7 +62,7 @@ def test_sizes_that_are_not_charged_are_caught(monkeypatch, tmp_path):
 
 
 def test_a_distance_of_another_sensitivity_is_caught(monkeypatch, tmp_path):
-    """The sensitivity of two is reached by the first row if it differs from each of the synthetic rows."""
+    """The sensitivity is equal to two if the first row is different from all of the synthetic rows."""
     monkeypatch.setattr(equistrata.eval.audit.sections, "SENSITIVITY", 1.0)
     first = CodedTable(np.zeros((0, 4), dtype=np.uint8), SCHEMA), CodedTable(ROW, SCHEMA)
     monkeypatch.setitem(globals(), "OTHERS", CodedTable(np.zeros((5, 4), dtype=np.uint8), SCHEMA))

@@ -1,8 +1,8 @@
 """Tests of the coverage of the intervals of a public audit.
 
-There are 500 audits at each value of ε, with strata of 12 to 10,000 rows. For each audit, the private rows are sampled
-from a population with known means, rates and ratios. The intervals must therefore account for the sampling error and
-for the noise. The noise has a seed.
+The test uses 500 audits for each value of ε. The number of rows in a stratum is between 12 and 10,000. For each audit,
+the private rows are sampled from a population with known means, rates and ratios. The intervals must therefore account
+for the sampling error and for the noise. The noise has a seed.
 """
 
 from __future__ import annotations
@@ -157,8 +157,8 @@ def kind_of(name):
 def test_coverage(epsilon):
     """Check that the coverage is nominal for strata with more than 200 rows, and at least 0.90 for the others.
 
-    With 500 audits, the standard error of the coverage is 0.0097. A single interval may be off by 3.5 standard errors,
-    which is a false alarm in 1 of 4,000 cases. No tolerance is used for the coverage over all strata.
+    With 500 audits, the standard error of the coverage is 0.0097. The tolerance for a single interval is 3.5 standard
+    errors. The probability of a false alarm is 1 in 4,000. No tolerance is used for the coverage over all strata.
     """
     counts, pooled = simulate(epsilon, AUDITS), defaultdict(Count)
     for (name, label), count in counts.items():

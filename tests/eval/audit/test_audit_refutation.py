@@ -66,7 +66,7 @@ def test_the_claim_stands_and_halved_noise_is_caught():
 def test_the_row_moves_every_section_by_its_full_sensitivity():
     """The sum of (change/deviation)² must be equal to 2ρ, so that the test has the highest power.
 
-    A tenth of the ρ of a column with three values is used for the squares, which are not published.
+    If a column has three values, a tenth of the value of ρ is used for the squares. The squares are not published.
     """
     before, after = (sums(document(rows, NoNoise())) for rows in (NOBODY, SOMEBODY))
     for section, share in SECTION_SHARES.items():

@@ -1,5 +1,5 @@
-"""Tests of the public audit: its values without noise, its privacy cost, its types, and that it contains no exact
-number.
+"""Tests of the public audit. The tests check the values without noise, the privacy cost and the types, and that there
+are no exact numbers.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def test_without_noise_its_values_are_the_exact_ones():
 
 
 def test_four_alike_of_each_person_say_as_much_as_one():
-    """If each row is repeated four times in a unit of four rows, the intervals for the population must not change."""
+    """If each of the rows is repeated four times, and each unit has four rows, the intervals for the population must
+    not change.
+    """
     four = PRIVATE.take(np.repeat(np.arange(len(PRIVATE)), 4))
     once, units = audit(noise=NoNoise()), audit(four, budget=0.5 / 16, noise=NoNoise(), alike=4)
     as_rows = audit(four, budget=0.5 / 16, noise=NoNoise())
@@ -134,7 +136,9 @@ def test_without_a_target_the_classifiers_shares_go_to_the_others():
 
 
 def test_noise_has_the_deviations_that_the_prices_buy():
-    """With 150 audits, the standard error of a standard deviation is 5.8 %, and four standard errors are allowed."""
+    """The test uses 150 audits. The standard error of a standard deviation is 5.8 %, and the tolerance is four standard
+    errors.
+    """
     draws = [audit(noise=SeededNoise(i)) for i in range(150)]
     price = {section: float(rho) for section, rho in draws[0].charges}
 
@@ -160,7 +164,8 @@ def test_noise_has_the_deviations_that_the_prices_buy():
 
 @pytest.mark.slow
 def test_workload_intervals_hold_the_error_of_the_rows_at_hand():
-    """Of 300 intervals, 268 to 298 must cover the exact value, with a probability of a false alarm of 10⁻⁴.
+    """The test uses 300 intervals. The number of intervals that cover the exact value must be between 268 and 298. The
+    probability of a false alarm is 10⁻⁴.
 
     For a small stratum, more intervals may cover the value.
     """

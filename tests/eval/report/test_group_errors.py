@@ -76,8 +76,8 @@ def test_a_group_that_both_lost_makes_no_difference():
 
 
 def cells_of(seed, bad=0.0, groups=18, columns=8, error=0.08, size_error=20.0):
-    """Return the errors of a release, which are .01 in all groups and `bad` in the first group, before and after
-    shrinkage.
+    """Return the errors of a release before and after shrinkage. The error is .01 for all of the groups, except for the
+    first group with an error of `bad`.
     """
     rng = np.random.default_rng(seed)
     real = 2.0 * (1 + rng.normal(0, 0.01, (columns, groups)))
@@ -106,9 +106,9 @@ def dark(errors):
 def test_chance_shows_no_group_as_worse():
     """There are 40 audits with 144 cells, and the noise is eight times as large as the errors.
 
-    The nominal rate is 1 in 20 audits, and the observed rate is 0 in 400. At most 4 of 40 audits may show a cell as
-    worse, which is a false alarm in 1 of 20 cases at the nominal rate. Without shrinkage, all audits show a cell as
-    worse.
+    The nominal rate is 1 in 20 audits, and the observed rate is 0 in 400. The number of audits in which a cell is shown
+    as worse must be at most 4. The probability of a false alarm is 1 in 20 at the nominal rate. Without shrinkage, all
+    audits show a cell as worse.
     """
     shown = [cells_of(seed) for seed in range(40)]
     assert sum(bool(dark(after)) for _, after in shown) <= 4
@@ -118,7 +118,8 @@ def test_chance_shows_no_group_as_worse():
 def test_a_group_that_is_served_worse_is_shown():
     """The eight columns of the group have an error of 60 % and a noise of 8 %.
 
-    In 20 audits, all of its cells and at most 1 in 100 of the other cells are shown as worse.
+    The test uses 20 audits. All of the cells of the group must be shown as worse, and at most 1 in 100 of the other
+    cells.
     """
     found = [dark(cells_of(seed, bad=0.6)[1]) for seed in range(20)]
     assert np.mean([each.count("G=0") for each in found]) > 7.5

@@ -34,7 +34,9 @@ def pair_of(strata=("G",), lean=0.5):
 
 
 def test_by_hand():
-    """In G = 1, half of JOB is different (0.5). Half of PAY is one bin higher (250 of 1000) and half is missing."""
+    """In G = 1, half of JOB is different (0.5). For half of the rows, PAY is one bin higher (250 of 1000). For the
+    other half, it is missing.
+    """
     real = pd.DataFrame({"G": [1] * 4 + [2] * 2, "JOB": [*"aabb", *"cc"], "PAY": [5, 5, 5, 5, 50, 50], "AGE": [10] * 6})
     made = pd.DataFrame({"G": [1] * 4, "JOB": [*"aaaa"], "PAY": [250, 250, np.nan, np.nan], "AGE": [20] * 4})
     pair = Pair.of(*(CodedTable.encode(each, SCHEMA) for each in (real, made)), ["G"])
@@ -100,7 +102,7 @@ def test_the_group_that_is_served_worst_is_found():
 
 
 def test_frames_that_nobody_declared():
-    """A column with many numbers is numeric, and a column with few numbers or with text is nominal."""
+    """A column is numeric if it has many different numbers. Otherwise, the column is nominal."""
     rng = np.random.default_rng(0)
     real = pd.DataFrame({"X": rng.normal(0, 1, 300), "K": rng.integers(0, 3, 300)})
     made = real.assign(X=real["X"] + 0.5)

@@ -150,7 +150,7 @@ def test_text_columns_count_by_their_sorted_place():
 
 
 def test_columns_that_define_strata_are_not_averaged_in():
-    """These columns have no error in a stratum, so the score would decrease with each of them."""
+    """If these columns were included, the score would be too small, because they have no error in a stratum."""
     rows = pd.DataFrame({"Y": [1, 3, 4, 4], "G": [1, 1, 2, 2]})
     real, synthetic = rows.assign(H=rows["G"]), rows.assign(Y=[1, 1, 4, 4], H=rows["G"])
     once = parity_of(real, synthetic, ["G"])

@@ -74,7 +74,9 @@ def test_p_values_of_released_counts_are_uniform(rows, epsilon, alternative):
 
 
 def test_one_sided_tests_keep_their_level_on_the_whole_side():
-    """The rejection rate of the test against "greater" at p₀ = 0.3 must not be larger for a proportion below 0.3."""
+    """If the alternative is "greater" and p₀ = 0.3, the rejection rate must not be larger for a proportion that is less
+    than 0.3.
+    """
     critical = BinomialLaplace(20, 0.3, 2.0).quantile(0.95)
     levels = [float(BinomialLaplace(20, p, 2.0).sf(critical)) for p in np.linspace(0, 0.3, 31)]
     assert levels == sorted(levels)

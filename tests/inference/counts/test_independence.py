@@ -46,16 +46,17 @@ def rejections(joint, rows, epsilon, relation, runs, resamples=199):
     ("rows", "epsilon"), [(30, 0.3), (300, 0.1), (300, 1.0), pytest.param(5000, 0.1, marks=pytest.mark.slow)]
 )
 def test_level(margins, rows, epsilon, relation):
-    """The level must be at most 0.05 in 800 runs, up to 3.5 standard errors.
+    """The level must be at most 0.05, with a tolerance of 3.5 standard errors for 800 runs.
 
-    The false alarm rate of all 32 settings is 0.8 %. With 99 or 199 resamples, the level is exactly 0.05.
+    The probability of a false alarm is 0.8 % for all of the 32 settings. The level is exactly 0.05 for 99 and 199
+    resamples.
     """
     joint = np.outer(*MARGINS[margins])
     assert rejections(joint, rows, epsilon, relation, 800, resamples=99) <= 0.05 + 3.5 * math.sqrt(0.05 * 0.95 / 800)
 
 
 def test_the_classical_test_would_not_keep_its_level():
-    """Pearson's χ² test treats the noisy counts as exact counts, so it rejects too often."""
+    """The rejection rate of Pearson's χ² test is too large, because the counts are assumed to be exact."""
     rng = np.random.default_rng(0)
     joint = np.outer([0.5, 0.5], [0.6, 0.4])
     tables = (noisy(joint, 500, 0.1, REPLACE_ONE, rng).values for _ in range(300))

@@ -1,4 +1,6 @@
-"""Tests of noisy counts and tables: their content, their privacy cost, and the attempt to refute the cost."""
+"""Tests of noisy counts and noisy tables. The tests check the values and the privacy cost, and try to refute the
+privacy cost.
+"""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_the_central_baseline_keeps_the_budget():
 
 @pytest.mark.parametrize("target", ["pate", "sate"])
 def test_coverage_of_the_whole_thing(target):
-    """There are 300 runs with intervals at level 90 %, and 0.06 is 3.5 standard errors.
+    """The test uses 300 runs and intervals at level 90 %. The tolerance of 0.06 is 3.5 standard errors.
 
     The effects are constant, so the interval for SATE is tight.
     """
@@ -173,7 +173,7 @@ def test_twice_the_signal_is_caught(which, share, values, neighbour):
 
 @pytest.mark.slow
 def test_a_theta_for_more_people_than_there_are_is_caught():
-    """A server that claims 60 people instead of 6 sends a θ that does not protect them."""
+    """The server claims that there are 60 people instead of 6. The value of θ does not protect these people."""
     settings = settle(60, radius=1.0, epsilon=EPSILON, delta=DELTA, trials=40)
     noise = SeededNoise(12)
     first, second = (np.array([settings.mean.reports(rows, noise).sum() for _ in range(RUNS)]) for rows in (LOW, MOVED))

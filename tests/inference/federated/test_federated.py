@@ -39,8 +39,8 @@ def pooled(frames, sex=None, new=None):
 
 
 def test_estimates_are_those_of_the_pooled_rows():
-    """Each mean and difference is within 4.5 standard deviations of the noise, with a false alarm rate of about 10⁻⁵
-    each.
+    """The tolerance for each mean and each difference is 4.5 standard deviations of the noise. The probability of a
+    false alarm is about 10⁻⁵ for each of them.
     """
     frames, agreed = tables(3, 6000), plan(trials=1024)
     found = federate(agreed, aggregator(agreed, frames))
@@ -91,7 +91,9 @@ def test_means_only():
 
 @pytest.mark.slow
 def test_intervals_cover_the_truth_as_often_as_they_say():
-    """There are 300 runs with new people and intervals at level 90 %, and 0.06 is 3.5 standard errors."""
+    """The test uses 300 runs with new people and intervals at level 90 %. The tolerance of 0.06 is
+    3.5 standard errors.
+    """
     covered = np.zeros(3)
     for run in range(300):
         frames, agreed = tables(3, 700, seed=run), plan(epsilon=2.0)
@@ -185,7 +187,9 @@ def answers(place, frames, agreed, source):
 
 
 def neighbours(low, high):
-    """Return three holders of two people each, and the same holders with another value of the first person."""
+    """Return the tables of three holders with two people each. In the second list, the value of the first person is
+    different.
+    """
     first = [pd.DataFrame({"DAYS": [low, low]}) for _ in range(3)]
     second = [frame.copy() for frame in first]
     second[0].loc[0, "DAYS"] = high
@@ -227,7 +231,9 @@ def test_the_answers_that_are_attacked_are_the_holders_own(monkeypatch):
 
 
 def test_a_theta_that_forgets_the_drop_outs_is_caught(monkeypatch):
-    """If one of the three holders is missing, θ must be computed for four people. The attack refutes a larger θ."""
+    """One of the three holders is missing, so the value of θ must be computed for four people. If the value of θ is
+    larger, the attack must succeed.
+    """
     agreed = plan(**ONE_CELL, mean_share=0.99, missing=1, largest_share=0.34)
     assert agreed.rows_left(6) == 4
 

@@ -402,7 +402,7 @@ app.start_client_internal(server_address=settings["address"], node_config={}, lo
 @pytest.mark.slow
 @pytest.mark.usefixtures("environment")
 def test_outsiders_that_come_first_take_no_holder_s_place_and_block_nothing(tmp_path, flower_python, monkeypatch):
-    """A client without TLS and a client with its own key are refused before a holder connects, and also later.
+    """If a client has no TLS or has its own key, it must be refused before a holder is connected and also later.
 
     They must not change the sums of the holders.
     """
@@ -459,8 +459,8 @@ def test_a_holder_with_a_wrong_key_counts_as_one_that_never_comes(tmp_path, monk
 
 @pytest.mark.slow
 def test_a_node_acts_for_itself_alone(flower_python, repo_root, tmp_path):
-    """Flower's own client is used without a key, with another key, with the number or a message of another node, as a
-    second node, and to leave.
+    """The test uses the client of Flower. There is no key, or the key is different, or the number or the message is
+    from another node. The client is also used as a second node and to leave.
     """
     folder = repo_root / "inference" / "federated"
     for arguments in (["server", "127.0.0.1", tmp_path / "s"], ["holder", tmp_path / "a", tmp_path / "b"]):
@@ -571,7 +571,7 @@ with flower([[sys.executable, "-I", "-c", waits, sys.argv[1]]] * 3, timeout=60) 
 @pytest.mark.slow
 @pytest.mark.usefixtures("environment")
 def test_commands_end_when_the_run_itself_is_killed(tmp_path):
-    """The run is killed with kill -9, so it cannot end its processes."""
+    """Since the run is killed with kill -9, it cannot end the processes that it has started."""
     run = subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path / "pid-")])
     deadline = time.monotonic() + 120
     while len(list(tmp_path.glob("pid-*"))) < 3 and time.monotonic() < deadline:

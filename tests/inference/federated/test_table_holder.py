@@ -153,7 +153,7 @@ def test_questions_that_do_not_follow_from_the_plan_draw_no_coin(frame, asked, s
 def test_a_server_that_claims_too_few_people_is_caught_where_it_shows(frame):
     """The claim is refused if it is smaller than the number of rows of this holder.
 
-    A claim that is too large makes θ too weak, and a holder cannot detect it. See the docs.
+    If the number is too large, the value of θ is not correct. This cannot be detected by a holder. See the docs.
     """
     agreed = plan()
     with pytest.raises(InputError, match="SEX=1, control is said to have fewer rows"):
@@ -208,7 +208,7 @@ def test_each_question_is_answered_once_and_no_number_is_kept(frame, tmp_path):
 
 
 def test_of_two_at_once_one_is_refused(frame, tmp_path, monkeypatch):
-    """The file is created exclusively, so that a second process at the same time cannot answer."""
+    """The file must be created exclusively, so that the question is not answered by two processes at the same time."""
     own = holder(frame, state=tmp_path / "state")
     own.answer(plan().sizes())
     real = TableHolder._check_once

@@ -44,7 +44,8 @@ def test_clip_of_a_large_table_stays_near_where_nothing_lies_beyond():
 
 
 def test_clip_of_a_small_table_allows_for_a_tail_that_noise_hides(monkeypatch):
-    """In one of the tables, 20 of the 2,000 rows are far out, which is four standard deviations of the noise.
+    """There are 2,000 rows. In one of the tables, 20 rows are in the tail, which is four standard deviations of the
+    noise.
 
     A prior without tails does not find them.
     """
@@ -149,8 +150,8 @@ def test_rows_at_a_bound_are_counted_by_themselves():
 def test_a_top_code_at_the_bound_is_covered():
     """Up to 3 % of the wages are at the bound, which is nine declared standard deviations from the centre.
 
-    The 400 and 540 rows are 18 and 24 standard deviations of the noise. Fewer than 37 of 40 intervals at level .99 have
-    a probability of 1 in 100,000, and the seeds are fixed.
+    The 400 and 540 rows are 18 and 24 standard deviations of the noise. The test uses 40 intervals at level .99. The
+    probability that fewer than 37 of the intervals cover the mean is 1 in 100,000. The seeds are fixed.
     """
     coinpress = Coinpress(0, 500_000, 80_000, sizes="noisy", bounds=(0, 787_000), level=0.99)
     for share in (0.02, 0.027):

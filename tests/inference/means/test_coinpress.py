@@ -123,8 +123,8 @@ def within(misses, runs, beta, most=5.0):
 def test_intervals_cover_as_often_as_they_say(sizes, rows, target):
     """The miss rate at β = 0.2 is within five standard errors, with a false alarm rate of 10⁻⁶.
 
-    With few rows, the interval is the declared interval. If a count is below its noise, the miss rate may be 2.2 times
-    as large.
+    With few rows, the interval is the declared interval. If a count is smaller than the noise, the miss rate can be 2.2
+    times larger.
     """
     misses, runs = 0, 400
     for i in range(runs):
@@ -145,8 +145,8 @@ def test_intervals_cover_as_often_as_they_say(sizes, rows, target):
 
 @pytest.mark.parametrize("sizes", ["public", "noisy"])
 def test_intervals_for_a_population_of_units_allow_for_rows_that_are_alike(sizes):
-    """The units have one or four equal rows. Fewer than 342 of 400 intervals at level 90 % have a probability below
-    10⁻³.
+    """Each unit has one row or four equal rows. The test uses 400 intervals at level 90 %. The probability that fewer
+    than 342 of the intervals cover the mean is less than 10⁻³.
     """
     rng, hits = np.random.default_rng(0), np.zeros(2)
     for run in range(400):
@@ -175,7 +175,7 @@ def test_noisy_sizes_are_right_without_rows():
 @pytest.mark.parametrize("sizes", ["public", "noisy"])
 @pytest.mark.parametrize("rows", [500, 2000, 20_000])
 def test_adaptive_loses_little_on_gaussian_rows(rows, sizes):
-    """Without bounds, a histogram of ten shells is measured although it is not needed."""
+    """If there are no bounds, a histogram of ten shells is measured. It is not needed for Gaussian rows."""
     values = normal(rows)
     mean = values.mean()
     error = {
@@ -192,7 +192,7 @@ def test_adaptive_loses_little_on_gaussian_rows(rows, sizes):
 def test_adaptive_expects_a_tail_that_noise_hides(sizes):
     """One in a hundred of the 3,000 rows is seven standard deviations from the centre.
 
-    The 30 rows are in a noise of 8 (11 for a public size) and change the mean by 0.7.
+    The standard deviation of the noise is 8 rows (11 if the size is public). The 30 rows change the mean by 0.7.
     """
     values = np.append(normal(2970), np.full(30, 110.0))
     found = [
@@ -224,9 +224,10 @@ def test_adaptive_keeps_a_heavy_tail(sizes):
 
 @pytest.mark.parametrize("sizes", ["public", "noisy"])
 def test_a_sigma_declared_far_too_small_is_noticed(sizes):
-    """The rows are Gaussian with σ = 10. If σ is correct, the histogram has less than 2 % of the rows in the tail.
+    """The standard deviation of the rows is σ = 10. If the value of σ is correct, less than 2 % of the rows are in the
+    tail of the histogram.
 
-    If σ is a third of this, the tail has at least 5 % of the rows. There are 20 seeds for each case.
+    If the value of σ is a third of this, at least 5 % of the rows are in the tail. The test uses 20 seeds.
     """
     for i in range(20):
         right, wrong = (
@@ -238,10 +239,10 @@ def test_a_sigma_declared_far_too_small_is_noticed(sizes):
 
 
 def test_a_small_stratum_of_a_column_declared_too_narrow_keeps_its_mean():
-    """The 900 rows have a standard deviation of 18 instead of the declared 10. A histogram is measured, so the
-    intervals cover.
+    """The standard deviation of the 900 rows is 18 instead of the declared value of 10. Since a histogram is measured,
+    the intervals cover the mean.
 
-    More than 4 misses in 60 runs at level 99 % have a probability below 1 in 1,000, and the seeds are fixed.
+    The test uses 60 runs at level 99 %. The probability of more than 4 misses is less than 0.001. The seeds are fixed.
     """
     rng, missed = np.random.default_rng(0), 0
     values = np.abs(rng.standard_t(3, 900)) * 16.0

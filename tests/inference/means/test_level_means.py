@@ -26,7 +26,8 @@ SETTINGS = {"lower": 0.0, "upper": 100.0, "sigma": 12.0, "bounds": (0.0, 100.0)}
 
 
 def people(k: int = 12, seed: int = 0) -> dict[tuple[int, int], np.ndarray]:
-    """Return rows of two sexes by k/2 races with about 100 to 20,000 rows.
+    """Return the values of each stratum, for two sexes and k/2 races. The number of rows is between about 100 and
+    20,000.
 
     The means are the sum of two effects and a small effect of the stratum.
     """
@@ -153,8 +154,8 @@ def test_halved_noise_is_caught(monkeypatch):
 
 
 def test_a_centre_off_the_middle_is_paid_for(monkeypatch):
-    """If the centre is near one end, the sensitivity is the distance to the other end, and the noise must be scaled by
-    it.
+    """If the centre is close to one end, the sensitivity is the distance to the other end. The noise scale must be
+    proportional to the sensitivity.
     """
     moved = float(best_step(50.0, -40.0, of_count=5.0, per_unit=1.0))
     assert -40 < moved < 0
@@ -209,7 +210,7 @@ def unshrunk(monkeypatch):
 def test_the_population_s_noise_is_that_of_the_formula(monkeypatch):
     """For k equal strata with public sizes and a single step, the standard deviation is (w/n)/√(2ρ(a + (1 − a)/k)).
 
-    With 400 runs, the tolerance of 12 % is 3.4 standard errors.
+    The tolerance of 12 % is 3.4 standard errors for 400 runs.
     """
     rng = np.random.default_rng(1)
     groups = [rng.uniform(20, 80, 400) for _ in range(4)]
@@ -254,7 +255,8 @@ def by_strata(estimator, **own):
 def test_it_is_nearly_as_good_as_the_better_of_both_in_both(rho):
     """The error is at most √2 times the smaller error, which is the limit for many strata, and 20 % for 25 runs.
 
-    For ρ ≥ 0.003, each of the two other estimators has more than twice the smaller error.
+    If ρ is at least 0.003, the error of each of the two other estimators is more than twice as large as the smaller
+    error.
     """
     more = {"rho": rho, "sizes": "noisy"}
     levels = errors(by_strata(hierarchical_coinpress), **more)
@@ -323,7 +325,7 @@ def test_half_goes_to_all_rows_where_strata_can_be_read_and_more_where_they_cann
 
 
 def test_strata_that_cannot_be_read_do_not_decide_the_split_of_those_that_can():
-    """A regression test: the share of ρ for all rows was increased from .5 to .95 by a stratum with 15 rows."""
+    """A regression test: if there is a stratum with 15 rows, the share of ρ for all rows was .95 instead of .5."""
     settings = CoinpressSettings(0.0, 99.0, 23.0, bounds=(0.0, 99.0))
     large = [5300.0, 5700.0, 1100.0, 1300.0, 850.0]
     plain = best_split(large, settings, Rho(0.02))
@@ -355,8 +357,8 @@ def test_neither_the_whole_nor_the_strata_lose_more_than_root_two():
 @pytest.mark.parametrize("sizes", ["public", "noisy"])
 @pytest.mark.parametrize("weights", [None, {(0, 0): 0.6, (0, 1): 0.1, (1, 0): 0.25, (1, 1): 0.05}])
 def test_intervals_cover(sizes, weights):
-    """At 1 − β = 0.8, the intervals cover the true means of the population and of each stratum, although the strata are
-    shrunk.
+    """The intervals must cover the true mean of the population and of each stratum with probability 1 − β = 0.8,
+    although the strata are shrunk.
     """
     true = {(0, 0): 30.0, (0, 1): 45.0, (1, 0): 38.0, (1, 1): 60.0}
     rows = {(0, 0): 3000, (0, 1): 500, (1, 0): 1250, (1, 1): 250}

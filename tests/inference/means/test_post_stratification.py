@@ -79,9 +79,9 @@ def test_a_stratum_in_which_no_one_has_a_value_has_no_part_in_the_mean(estimator
 @BOTH
 @pytest.mark.parametrize("rho", [0.003, 0.03])
 def test_a_file_of_other_people_alike_makes_a_mean_no_worse(estimator, rho):
-    """A regression test: the error was 3 to 30 times as large, because noisy means of 13 rows had a fixed weight.
+    """A regression test: the error was 3 to 30 times larger, because the weight of a noisy mean of 13 rows was fixed.
 
-    There are 40 runs with 4 tables.
+    The test uses 40 runs of 4 tables.
     """
     rng, errors, widths, held = np.random.default_rng(2), [], [], 0
     for i in range(40):
@@ -114,10 +114,10 @@ def test_a_table_in_which_one_sex_is_rare_stands_for_the_people_of_the_file(esti
 
 
 def test_a_stratum_below_the_noise_has_the_weight_of_its_rows():
-    """A stratum of 13 rows with a noisy count of 1 or -40 must have the weight of its rows and not the public share of
-    .05 %.
+    """There is a stratum with 13 rows and a noisy count of 1 or -40. The weight of the stratum must be the weight of
+    its rows instead of the public share of .05 %.
 
-    A large stratum has its public share.
+    If the stratum is large enough, the weight is the public share.
     """
     for drawn in (1.0, -40.0, 60.0):
         read = read_groups({(0,): [], (1,): [], (2,): []}, {(0,): 0.5995, (1,): 0.4, (2,): 0.0005})

@@ -55,7 +55,7 @@ def noisy_size(rows, noise):
 def off_the_middle(rows, noise):
     """Return a statistic of both steps, in which the first step selects the centre of the second.
 
-    The rows are near one end of the clipping interval, and the new row is at the other end.
+    All of the rows are near one end of the clipping interval. The new row is at the other end.
     """
     found = coinpress_mean(rows, **MEAN, sizes="noisy", bounds=(0, 1), noise=noise)
     # A row at 0 changes the sum of differences by -centre and the number of rows by one.

@@ -45,10 +45,10 @@ def test_a_bound_is_made_of_its_causes(tail, sizes):
     ("columns", "reference", "tail"), [(AGE, 40.0, 0.0), (INCOME, 60_000.0, 0.0), (INCOME, 60_000.0, 0.007)]
 )
 def test_a_bound_holds_with_its_confidence(columns, reference, tail):
-    """There are 150 strata with means and tails from the prior. The share below the bound must be the confidence,
-    within three standard errors.
+    """The test uses 150 strata with a mean and a tail from the prior. The share of the strata below the bound must be
+    equal to the confidence, with a tolerance of three standard errors.
 
-    About half of the strata must be below the median. The seeds are fixed.
+    The number of strata below the median must be about half of the strata. The seeds are fixed.
     """
     rng = np.random.default_rng(5)
     rows, below_bound, below_median = 4000, [], []

@@ -76,9 +76,10 @@ def test_a_proportions_plan_is_its_sample_size():
 
 
 def test_the_exact_test_has_the_planned_power_at_the_planned_rows():
-    """The power of 1,500 noisy counts at the planned number of rows is 0.8, within four standard errors.
+    """The test uses 1,500 noisy counts and the planned number of rows. The power must be 0.8, with a tolerance of four
+    standard errors.
 
-    In addition, 0.03 is allowed for the normal approximation.
+    In addition, a tolerance of 0.03 is used for the normal approximation.
     """
     asked = ProportionQuestion(reference=0.25, effect=0.1)
     rows = math.ceil(asked.rows(0.2))
@@ -112,10 +113,11 @@ COLUMNS = [
 @pytest.mark.parametrize("settings", COLUMNS)
 @pytest.mark.parametrize(("rows", "epsilon"), [(300, 2.0), (1000, 1.0), (20_000, 0.3), (20_000, 5.0)])
 def test_a_means_deviation_is_the_one_that_coinpress_reports(settings, rows, epsilon):
-    """The median over 11 runs with Gaussian rows is within 8 %, with and without the sampling error.
+    """The test uses the median of 11 runs with Gaussian rows. The tolerance is 8 %, with and without the sampling
+    error.
 
-    Without bounds, it is within 16 %, because some clipping intervals are wider due to the noise of five shells on each
-    side.
+    If there are no bounds, the tolerance is 16 %, because some of the clipping intervals are wider due to the noise of
+    the five shells on each side.
     """
     rho = Rho.from_epsilon_delta(epsilon, 1e-9)
     bounds = settings.get("bounds", (-math.inf, math.inf))

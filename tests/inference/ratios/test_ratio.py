@@ -62,7 +62,7 @@ def test_without_noise_it_is_the_textbook_ratio(log, weighted, binary, compositi
 def test_the_corrections_add_the_variance_of_the_noise(mechanism, log):
     """The analytical correction is compared with the delta method, and the Monte Carlo correction with both.
 
-    With 200 draws, the tolerance is more than three standard errors. The relative error is √(2/200) = 0.1 for a
+    The tolerance is more than three standard errors for 200 draws. The relative error is √(2/200) = 0.1 for a
     chi-squared distribution, and about 0.16 for Laplace noise.
     """
     s, y, _ = people(5000)
@@ -82,7 +82,9 @@ def test_the_corrections_add_the_variance_of_the_noise(mechanism, log):
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_intervals_cover(mechanism, weighted):
-    """At ε = 0.3 and n = 2000, fewer than 362 of 400 intervals at level 95 % have a probability below 10⁻⁴."""
+    """The test uses 400 intervals at level 95 %, with ε = 0.3 and n = 2000. The probability that fewer than 362 of the
+    intervals cover the ratio is less than 10⁻⁴.
+    """
     hits = 0
     for i in range(400):
         s, y, w = people(2000, seed=i)
@@ -181,15 +183,18 @@ def rejections(sizes, shape, factor, runs=300):
 
 
 def test_equal_ratios_keeps_its_level_where_one_group_has_three_labels():
-    """More than 33 rejections in 400 pairs at 5 % have a probability of .002. Wald's test has twice as many."""
+    """The test uses 400 pairs and the level 5 %. The probability of more than 33 rejections is .002. The number of
+    rejections of Wald's test is twice as large.
+    """
     now, wald = rejections((60, 3000), (0.3, 6.0), 1.0, runs=400)
     assert now <= 33 < wald
 
 
 def test_equal_ratios_sees_a_difference_where_labels_are_few():
-    """The groups have 14 and 9 labels. Wald's test rejects none of the 300 pairs, and this test rejects about a fifth.
+    """The groups have 14 and 9 labels. The number of rejections in 300 pairs is 0 for Wald's test and about a fifth for
+    this test.
 
-    Three standard errors are .07.
+    The tolerance of .07 is three standard errors.
     """
     now, wald = rejections((300, 300), (0.3, 6.0), 1.6)
     assert wald < 5
@@ -197,7 +202,9 @@ def test_equal_ratios_sees_a_difference_where_labels_are_few():
 
 
 def test_equal_ratios_keeps_its_level():
-    """For 400 pairs with equal ratios at 5 %, more than 40 or fewer than 5 rejections have a probability below 10⁻⁴."""
+    """The test uses 400 pairs with equal ratios and the level 5 %. The probability of more than 40 rejections is less
+    than 10⁻⁴, and so is the probability of fewer than 5.
+    """
     rejected = 0
     for i in range(400):
         pair = []

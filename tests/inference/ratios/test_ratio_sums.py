@@ -97,8 +97,8 @@ def test_without_noise_they_are_the_sums(mechanism, composition, weighted, binar
 @pytest.mark.parametrize("composition", ["joint", "basic"])
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 def test_noise_has_the_stated_covariance(mechanism, composition):
-    """With 4000 draws, the standard error of each entry is below 4 % of its scale, and four standard errors are
-    allowed.
+    """The test uses 4000 draws. The standard error of each entry is less than 4 % of the scale, and the tolerance is
+    four standard errors.
     """
     price = of_price(mechanism, composition, weighted=True, binary=False)
     draws = [measure_sums([], [], price, [], weight_bound=3.0, noise=SeededNoise(i)) for i in range(4000)]

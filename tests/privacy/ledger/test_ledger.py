@@ -290,7 +290,9 @@ def test_dropped_guards_are_found(file):
 
 
 def test_a_new_whole_chain_is_found_by_an_anchor_alone(tmp_path):
-    """A new ledger without a charge has a valid chain, so only a published head can detect it."""
+    """If a new ledger is made without a charge, its chain is valid. This can only be detected if a
+    head is published.
+    """
     honest, forged = Ledger(tmp_path / "honest.db"), Ledger(tmp_path / "forged.db")
     for ledger in (honest, forged):
         ledger.create("people", 2, 1e-9)
@@ -536,7 +538,7 @@ def test_entries_in_json_keep_their_meaning(file):
 
 
 def test_a_copy_of_the_one_file_has_every_charge_at_any_time(tmp_path):
-    """The copy must be complete if another process has opened the ledger, so there must be no write-ahead log."""
+    """If another process uses the ledger, the copy must also be complete. There must not be a write-ahead log."""
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.create("people", 2, 1e-9)
     with closing(sqlite3.connect(ledger.path)) as other:

@@ -1,4 +1,6 @@
-"""Tests that the same rows cannot be charged to a second account, unless the steward allowed this."""
+"""Tests of a ledger with several accounts. The same rows must not be charged to two accounts unless this is allowed by
+the steward.
+"""
 
 import threading
 from functools import partial
@@ -76,9 +78,9 @@ def test_who_is_the_same_is_part_of_the_chain_and_must_be_there(ledger):
 
 
 def test_fingerprints_that_cannot_be_compared_are_no_way_around(ledger, rows):
-    """Without a key or with another key, the same rows could be charged to any account.
+    """If there is no key, or if the key is different, the same rows could be charged to another account.
 
-    In addition, a first charge with another key would block all later charges.
+    If the first charge had a different key, the later charges would fail.
     """
     before = ledger.head
     with pytest.raises(LedgerError, match="made with a key; bring that key back"):
@@ -127,7 +129,7 @@ def test_a_ledger_whose_steward_has_no_key_takes_no_fingerprint_until_he_sets_on
 
 
 def test_a_release_that_is_charged_again_has_the_rows_of_its_first_charge(ledger, rows):
-    """Otherwise, a second charge could add another key or other rows."""
+    """A second charge must not be able to add another key or other rows."""
     for other in (rows("nobody", key=FOREIGN), rows("hospital"), None):
         with pytest.raises(LedgerError, match="charged for other rows"):
             ledger.reserve("people", Rho(1e-6), "one", Particulars(fingerprint=other, reason="noise drawn again"))
@@ -155,7 +157,9 @@ def legacy(place, monkeypatch):
 
 @pytest.mark.parametrize("later", [False, True])
 def test_a_ledger_with_a_foreign_charge_is_repaired_by_an_entry_of_the_steward(legacy, later, monkeypatch):
-    """In an earlier version, a charge with another key could be the first charge, or was not compared with the key."""
+    """In an earlier version, the key of a charge was not checked if it is the first charge, or was
+    not checked at all.
+    """
     ledger, rows = legacy, partial(print_of, legacy)
     honest, census = Particulars(fingerprint=rows("hospital")), Particulars(fingerprint=rows("census"))
     if later:

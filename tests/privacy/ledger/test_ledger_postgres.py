@@ -1,4 +1,6 @@
-"""Tests on a PostgreSQL server that the worker can charge and settle, and that it cannot do anything else."""
+"""Tests of the rights of the worker on a PostgreSQL server. The worker must be able to charge and to settle, and must
+not have other rights.
+"""
 
 import math
 import re
@@ -271,8 +273,8 @@ def test_numbers_of_many_digits_leave_room_for_ordinary_charges(worker, urls):
 
 
 def test_a_fingerprint_of_the_workers_own_making_blocks_no_other_account(worker, urls):
-    """The worker could otherwise block the charges of other accounts, with another key, without a fingerprint, or with
-    their own fingerprint.
+    """The worker must not be able to block the charges of the other accounts. The fingerprint is made with another key,
+    is missing, or is the fingerprint of the other account.
     """
     steward, rows = Ledger(urls["steward"]), partial(print_of, worker)
     theirs = rows("hospital")

@@ -1,4 +1,6 @@
-"""Tests that the ε and δ for a class keep the (ε, δ) of the release by basic composition, and of their cost in zCDP."""
+"""Tests of the values of ε and δ that are passed to a class. The tests check the basic composition with the (ε, δ) of
+the release and the cost in zCDP.
+"""
 
 import math
 from fractions import Fraction

@@ -210,8 +210,8 @@ CHOOSERS = {  # most of ρ is for selections among marginals of equal weight
 
 
 def assert_choices_kept(folder, name):
-    """Several tables are used, so that a row increases a score and decreases another, and a selection has its full
-    cost.
+    """Several tables are used. In one of them, the additional row increases one of the scores and decreases another, so
+    that the selection has the full cost.
     """
     for seed in range(4):
         found = made_twice(

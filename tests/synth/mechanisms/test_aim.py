@@ -107,9 +107,9 @@ def test_annealing_follows_what_the_model_learned():
 
 
 def test_the_closure_and_its_weights_by_hand():
-    """Three of the triples of ABCD contain A, so w(A) = 3.
+    """There are three triples of ABCD that contain A, so w(A) is 3.
 
-    AB has two columns in common with ABC and ABD and one with ACD and BCD, so w(AB) = 6.
+    The set AB has two columns in common with ABC and ABD, and one column in common with ACD and BCD, so w(AB) is 6.
     """
     weights = AIM().weights_of("ABCD")
     assert list(weights) == [r for k in (1, 2, 3) for r in combinations("ABCD", k)]
@@ -249,7 +249,9 @@ def test_whether_pairs_are_readable_is_decided_from_noisy_numbers_alone(level, r
 
 
 def test_a_few_wide_columns_do_not_decide_that_no_pair_is_measured():
-    """The noise of a pair of narrow columns is .1 of the rows, and the mean over all pairs is many times larger."""
+    """The noise of a pair of narrow columns is equal to .1 of the number of rows. The mean of the noise over all pairs
+    is much larger.
+    """
     sizes, rows = (2, 2, 3, 3, 40, 40), 20_000
     cells = [prod(pair) for pair in combinations(sizes, 2)]
     rho = Rho((NOISE_L1 * harmonic_mean(cells) / (0.1 * rows)) ** 2 / 2 * (len(sizes) - 1))
@@ -319,7 +321,9 @@ ATTACKED = AIM(rounds=2, measured=0.96, readable=1e9, max_model_size=1000.0)
 
 @dataclass(frozen=True)
 class Remembering:
-    """An engine that records its models, because an attacker could compute them from the published measurements."""
+    """An engine that records its models. An attacker could also compute these models, because the measurements are
+    published.
+    """
 
     seen: list
 
@@ -383,7 +387,9 @@ COLUMNS = ("AGEP", "SCHL", "MAR", "DIS", "NATIVITY", "MIL", "DREM", "SEX", "RAC1
     ("strata", "parity", "workload", "by_stratum"), [(("SEX", "RAC1P"), 0.13, 0.038, 0.24), ((), 0.70, 0.068, np.inf)]
 )
 def test_the_quality_bars_on_new_york(acs_root, strata, parity, workload, by_stratum):
-    """The means are over three runs with a random 80 % of New York 2024, ε = 1 and δ = 1e-9."""
+    """The test uses the mean of three runs with a random 80 % of the rows for New York in 2024, with ε = 1 and δ =
+    1e-9.
+    """
     schema = Schema.load("acs_employment").select(COLUMNS)
     try:
         whole = CodedTable.encode(FolktablesSource(("NY",), 2024, root_dir=acs_root).read(COLUMNS), schema)

@@ -179,7 +179,9 @@ SEEN = []
 
 @dataclass(frozen=True)
 class Remembering(MixtureDescent):
-    """An engine that records its models, because an attacker could compute them from the published measurements."""
+    """An engine that records its models. An attacker could also compute these models, because the measurements are
+    published.
+    """
 
     def trained(self, *arguments):
         logits, model = super().trained(*arguments)
@@ -260,7 +262,9 @@ def test_gem_that_spends_its_epsilon_in_every_round_is_caught():
 
 
 def test_a_round_that_is_not_accounted_for_cannot_be_paid(monkeypatch):
-    """If the costs of the rounds are more than ρ, the budget raises an error before the rows are used."""
+    """If the sum of the costs of the rounds is larger than ρ, an error must be raised by the budget before the rows are
+    used.
+    """
     monkeypatch.setattr(Rho, "split", lambda self, shares: [self] * len(shares))
     with pytest.raises(BudgetExceeded):
         FAST.measure(table_of(5000, (2, 3, 4)), Rho(0.1), SeededNoise(0))

@@ -105,11 +105,11 @@ def test_what_is_measured_first_and_for_which_part():
 
 
 def test_columns_are_not_measured_within_strata_where_noise_would_drown_them():
-    """The two columns have 12 and 8 cells over all strata, and each has 0.2 of ρ. The mean noise is
-    10·√(2/π)/√(2·0.2·ρ).
+    """The number of cells over all strata is 12 and 8 for the two columns. The share of ρ is 0.2 for each column, so
+    the mean of the noise is 10·√(2/π)/√(2·0.2·ρ).
 
-    If the stratum columns have 2 and 2 values, coarser levels have the same cost. With four values, they have half of
-    the cost.
+    If there are two stratum columns with two values, the number of cells of the coarser levels is the same as the
+    number of strata. If there are four of these columns, it is half of the number of strata.
     """
     levels, rho = Levels(("R", "S"), columns=0.4), Rho(0.5)
     noise = 10 * (2 / np.pi) ** 0.5 / 0.2**0.5
@@ -120,8 +120,8 @@ def test_columns_are_not_measured_within_strata_where_noise_would_drown_them():
 
 
 def test_sizes_are_not_measured_where_their_noise_floor_is_higher_than_asked():
-    """The four sizes have 0.02 of ρ, so their noise is 4·√(2/π)/√(0.04·ρ). The noise of the columns
-    is above its limit.
+    """The share of ρ is 0.02 for the four sizes, so the noise is 4·√(2/π)/√(0.04·ρ). The noise of the columns is larger
+    than the limit.
     """
     levels, rho = Levels(("R", "S"), columns=1e-9, low_noise=1e-9, alone=0.5, sizes_noise=0.25), Rho(0.5)
     rows = 4 * (2 / np.pi) ** 0.5 / (0.04 * 0.5) ** 0.5 / 0.25
@@ -133,7 +133,7 @@ def test_sizes_are_not_measured_where_their_noise_floor_is_higher_than_asked():
 
 
 def test_columns_within_strata_get_more_where_a_cell_has_little_noise():
-    """Each of the two columns has 0.2 of ρ, so σ = 1/√(2·0.2·ρ) rows."""
+    """The share of ρ is 0.2 for each of the two columns, so the noise scale is σ = 1/√(2·0.2·ρ) rows."""
     levels, rho = Levels(("R", "S"), columns=0.4, low_noise=0.6), 1 / (2 * 0.2 * LOW_NOISE**2)
     for factor, share in ((0.999, 0.4), (1.001, 0.6)):
         parts = dict(levels.within_strata(SCHEMA, Rho(rho * factor), 10_000))
@@ -165,11 +165,11 @@ def test_columns_within_strata_get_less_where_there_are_many():
 
 
 def test_columns_within_strata_get_more_where_they_say_more_of_the_workload():
-    """The share must increase if more sets of three columns contain at most one column that is not a stratum.
+    """The share must be larger if there are more sets of three columns with at most one column that is not a stratum.
 
-    Of ten columns with four strata, there are 40 of 120 such sets. The odds of the share are twice as large, relative
-    to 8/7 for two of ten strata, which were used to tune the shares. With fewer strata, or above `largest`, the share
-    is not increased.
+    If four of ten columns are strata, this is true for 40 of the 120 sets. The odds of the share are then twice as
+    large. They are relative to 8/7, which is the value for two of ten columns that was used to tune the shares. With
+    fewer strata, or above `largest`, the share is not increased.
     """
     schema = Schema("many", tuple(Column(name, values=(0, 1)) for name in "STUVABCDEF"))
     for strata, settled in (("S", 0.0), ("ST", 8 / 120), ("STU", 22 / 120), ("STUV", 40 / 120)):
@@ -311,8 +311,8 @@ def test_exact_measurements_are_cut_into_exact_strata(shrinkage):
 def test_sizes_join_all_levels_and_none_is_nothing():
     """The number of rows by S is also measured by A × S, and no stratum is removed.
 
-    The sum of the strata with S = 2 is measured as 0 ± 0.87, so together they have at most a quarter of this standard
-    deviation.
+    The sum of the strata with S = 2 is measured as 0, with a standard deviation of 0.87. The sum of their sizes must be
+    at most a quarter of the standard deviation.
     """
     told = [
         Measurement(("R", "S"), np.array([[900.0, -50.0], [100.0, 50.0]]), 10.0),
@@ -344,9 +344,10 @@ def test_sizes_are_estimated_without_relations_of_other_columns():
 
 
 def test_least_sizes_do_not_fill_a_value_that_is_known_to_be_rare():
-    """There are a hundred strata with a noise of 40, and a value of R has 4 rows with a noise of 8.
+    """There are a hundred strata, and the standard deviation of the noise is 40. One of the values of R has 4 rows with
+    a noise of 8.
 
-    If each of its ten strata had a minimum of five rows, the value would have 50 rows.
+    If the minimum size of a stratum were five rows, there would be 50 rows for this value.
     """
     ten = tuple(range(10))
     schema = Schema("wide", (Column("R", values=ten), Column("S", values=ten), Column("A", values=(0, 1))))

@@ -151,8 +151,8 @@ def test_with_faked_noise_two_private_tables_give_the_same_bits(level, kind):
 
 @BOTH
 def test_a_value_that_no_row_has_can_be_sampled(kind):
-    """The value is declared in the schema, so it can be sampled although no row has it. At ρ = 0.001, σ is about 40 to
-    50 rows.
+    """Since the value is declared in the schema, it can be sampled although there is no row with this value. The noise
+    scale is about 40 to 50 rows for ρ = 0.001.
     """
     table = CodedTable(np.zeros((40, 2), dtype=np.uint8), schema_of(3, 3))
     seen = set()

@@ -52,7 +52,9 @@ def tables(columns="ABC"):
 
 @dataclass(frozen=True)
 class Remembering:
-    """An engine that records its models, because an attacker could compute them from the published measurements."""
+    """An engine that records its models. An attacker could also compute these models, because the measurements are
+    published.
+    """
 
     inner: MirrorDescent
     seen: list

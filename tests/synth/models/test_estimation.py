@@ -187,7 +187,9 @@ def test_a_warm_start_ends_where_a_cold_one_does(schema):
 
 
 def test_a_warm_start_can_raise_what_the_first_model_found_to_be_nothing():
-    """A negative noisy count makes a probability 0, which a later and more precise measurement must increase."""
+    """If a noisy count is negative, the probability is 0. It must be increased if there is a more
+    precise measurement.
+    """
     engine = MirrorDescent()
     first = engine.estimate(PLAIN, [Measurement(("A",), np.array([1000.0, -300.0]), 1.0)])
     assert first.marginal(["A"])[1] < 1e-6

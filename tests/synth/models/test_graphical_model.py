@@ -174,9 +174,9 @@ def test_few_rows_keep_the_counts_of_every_column(shape):
 def test_samples_agree_with_the_model_outside_the_cliques():
     """A regression test: mbi 1.1 sampled pairs of columns with a correlation of 0.63 instead of 0.017.
 
-    With 400,000 rows, the correlation of two independent columns has a standard deviation of 0.0016, so 0.01 is more
-    than 6 standard deviations (a false alarm rate below 1e-8 for each pair). The L1 distance of a 4 × 4 table is about
-    0.005, and the false alarm rate of 0.03 is below 1e-9.
+    For 400,000 rows, the standard deviation of the correlation of two independent columns is 0.0016. The tolerance of
+    0.01 is more than 6 standard deviations, so the probability of a false alarm is less than 1e-8 for each pair. The L1
+    distance of a 4 × 4 table is about 0.005. The probability of a distance of 0.03 is less than 1e-9.
     """
     sizes = (4, 4, 4, 4, 4)
     model, joint = random_model([(0, 1), (0, 2), (0, 3), (0, 4)], sizes=sizes, seed=4, concentration=2.0)

@@ -39,8 +39,8 @@ def test_the_first_column_adds_up_in_every_run_of_rows_and_the_others_nearly(see
 
 
 def test_columns_of_many_small_rows_are_kept():
-    """For rows of one to three people, the sums of the columns have a mean error of 6 if each row is rounded
-    separately, and of 2 here.
+    """Each row contains one to three people. If each row is rounded separately, the mean error of the sum of a column
+    is 6. The mean error of this method is 2.
     """
     rng = np.random.default_rng(1)
     together, apart = [], []
@@ -55,7 +55,9 @@ def test_columns_of_many_small_rows_are_kept():
 
 
 def test_unbiased():
-    """By Hoeffding's bound, the mean of 20,000 draws is off by 0.05 with a probability below 1e-5."""
+    """The test uses 20,000 draws. The probability that the mean differs by 0.05 is less than 1e-5
+    by Hoeffding's bound.
+    """
     rng, totals, shares = np.random.default_rng(0), np.array([3, 2, 1]), np.array([[2, 5, 3.0], [6, 0, 4], [1, 1, 1]])
     mean = np.mean([spread(totals, shares, rng) for _ in range(20_000)], axis=0)
     np.testing.assert_allclose(mean, shares / shares.sum(axis=1, keepdims=True) * totals[:, None], atol=0.05)

@@ -116,7 +116,9 @@ def test_only_the_part_that_moved_is_doubted():
 
 
 def test_noise_alone_seldom_moves_a_marginal_whatever_its_parts():
-    """In 2,000 marginals of 180 parts each, the expected number is 6, and 30 or more have a probability of 10⁻¹¹."""
+    """The test uses 2,000 marginals with 180 parts. The expected number of alarms is 6, and the probability of 30 or
+    more is 10⁻¹¹.
+    """
     rng, shape = np.random.default_rng(5), (5, 2, 9)
     alarms = sum(
         (inflated(rng.normal(0, 5.0, shape), np.full(shape, 16.0), np.full(shape, 9.0)) > 16).any() for _ in range(2000)
@@ -188,7 +190,7 @@ A = {"columns": ["A"], "groups": [None], "where": {}, "shape": [4], "values": [1
     ids=str,
 )
 def test_a_state_that_no_filter_can_have_made_is_refused(tmp_path, changed):
-    """With such a state, the next month would fail or have large errors after it was charged."""
+    """If this state is used, the next month would fail or would have large errors, although it is charged."""
     path = tmp_path / "series.json"
     honest = State.of(1, [Measurement(("A",), np.ones(4), 2.0)]).plain
     path.write_text(json.dumps(honest))

@@ -72,7 +72,9 @@ def test_exchanges_keep_structural_zeros_and_what_frees_a_row():
 
 
 def test_a_row_that_nothing_mends_becomes_a_copy_of_another_one_or_of_one_drawn_anew():
-    """A row with JOB = no must have AGE < 15 and has more YEARS, so no exchange and no similar code is possible."""
+    """If JOB is no, AGE must be less than 15. The value of YEARS is larger, so that there is no possible exchange and
+    no similar code.
+    """
     columns = {"YEARS": WHOLE, "AGE": WHOLE, "JOB": {"values": ["no", "yes"]}}
     schema = Schema.from_dict({"columns": columns, "rules": ["YEARS <= AGE", "AGE < 15 or JOB == 'yes'"]})
     stuck, fine = [20, 3, 0], [2, 9, 1]
@@ -117,10 +119,10 @@ def test_released_rows_obey_and_are_nearer_to_the_real_ones_than_without_the_rul
 
 
 def test_strata_by_columns_at_the_ends_of_a_chain():
-    """A stratum with a first job after the age of 60 and a current age under 41 is impossible, although there is no
-    direct rule.
+    """If the first job is after the age of 60, the current age cannot be less than 41. This stratum is impossible
+    although there is no rule for the two columns.
 
-    The rows must stay in their strata.
+    The rows must not be moved to another stratum.
     """
     bins, wide = {"lower": 0, "upper": 90, "integer": True, "edges": [0, 20, 40, 60, 90]}, [0, 30, 90]
     columns = {"AGE": bins, "FIRST": bins, "LAST": bins | {"edges": wide}, "SEX": {"values": [1, 2]}}

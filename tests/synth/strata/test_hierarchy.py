@@ -129,7 +129,9 @@ def test_sums_over_a_level_are_that_level():
 
 
 def test_without_shrinkage_sizes_are_what_was_measured():
-    """Only the cells are measured and all are far above zero, so least squares does not change them."""
+    """Only the cells are measured. Since all of the cells are much larger than zero, they are not changed by least
+    squares.
+    """
     fine = measured(table_of(200_000), STRATA.columns, 60.0)
     assert fine.values.min() > 300
     assert nested_sizes(STRATA, [fine], shrinkage=False) == pytest.approx(fine.values, rel=1e-6)

@@ -186,11 +186,11 @@ def first_round(aim: AIM, rho: float) -> float:
 
 
 def test_first_rounds_are_as_dear_as_noise_on_a_pair_asks():
-    """A pair of c cells has a noise of c·√(2/π)/√(2ρ'), which is 0.0025 of 20,000 rows for a share of 1/16 of ρ per
-    column.
+    """The noise of a pair with c cells is c·√(2/π)/√(2ρ'). If the share of ρ is 1/16 for each column, this is 0.0025 of
+    the 20,000 rows.
 
-    For a share of 1/4, it is 0.065. The harmonic mean over the pairs is used, because it is not sensitive to a few wide
-    columns.
+    If the share is 1/4, it is 0.065. The harmonic mean over the pairs is used, because it is not sensitive to a few
+    wide columns.
     """
     names = SCHEMA.names
     cells = harmonic_mean(SCHEMA[a].size * SCHEMA[b].size for a, b in combinations(names, 2))
@@ -291,8 +291,8 @@ def test_no_candidate_within_strata_blunts_the_choice_among_the_others():
 
 
 def test_where_pairs_are_noisy_no_candidate_weighs_more_than_a_pair_by_hand():
-    """For four columns, a pair is in two triples and has one column in common with two others, so its weight is 2·2 +
-    2·1 = 6.
+    """There are four columns. A pair is contained in two triples, and it has one column in common with the other two
+    triples. The weight of a pair is therefore 2·2 + 2·1 = 6.
     """
     names = ("A", "S", "B", "R")
     clear, noisy = (AIM().candidates_of(SCHEMA.select(names), few) for few in (False, True))
@@ -320,8 +320,8 @@ def test_sets_of_three_weigh_more_only_where_pairs_are_clear(rows, readable, mon
 
 
 def test_aim_s_candidates_and_their_weights_by_hand():
-    """The workload is {AB: 2, AS: 1} with strata S. In the strata, both sets also contain S and
-    have 0.5 of the weight.
+    """The workload is {AB: 2, AS: 1} with strata S. For the strata, the column S is added to both of the sets, and the
+    weight is multiplied by 0.5.
     """
     schema = SCHEMA.select(("A", "S", "B"))
     aim = AIM(workload={("A", "B"): 2.0, ("A", "S"): 1.0, ("A", "Z"): 4.0}, within=0.5, levels=Levels(("S",)))
@@ -438,7 +438,9 @@ def test_structural_zeros_and_impossible_strata(mechanism, levels):
 @pytest.mark.parametrize("levels", ALL_LEVELS)
 @EACH
 def test_tables_that_noise_drowns(mechanism, levels, cut, rows):
-    """The table has few rows or no rows at ε = 0.01. The release must contain all strata, also with public weights."""
+    """There are no rows or only a few rows, and ε is 0.01. The release must contain all of the strata, also if there
+    are public weights.
+    """
     strata = Strata.over(SCHEMA, cut)
     public = PublicWeights({key: 1 / len(strata.keys) for key in strata.keys}, "test")
     for weights in ("noisy", public):

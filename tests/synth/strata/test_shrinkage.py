@@ -121,7 +121,9 @@ def test_leaving_a_stratum_out_by_the_identity_is_leaving_it_out(wider):
 
 
 def test_merged_codes_are_predicted_as_if_the_column_had_no_others():
-    """In the strata, AGE has two merged codes. A measurement for all rows has all four codes, and so has a pair."""
+    """The codes of AGE are merged to two codes in the strata. The measurement for all rows contains all of the four
+    codes, and so does the pair.
+    """
     rng = np.random.default_rng(2)
     merging, whole = (0, 0, 1, 1), Measurement(("AGE",), np.array([30.0, 50.0, 40.0, 60.0]) * 1000, 40.0)
     two = Strata.over(replace(SCHEMA, columns=(*SCHEMA.columns[:2], Column("AGE", values=(1, 2)))), STRATA.columns)
@@ -215,7 +217,7 @@ def test_equal_strata_are_pooled_and_stay_finite():
 def test_strata_of_few_rows_differ_by_chance_and_are_told_so():
     """The strata are equal and the counts have no noise, so the errors are multinomial.
 
-    With 300 populations, the standard deviation of the z-scores of a share has a standard error of about 0.01.
+    The test uses 300 populations. The standard error of the standard deviation of the z-scores is about 0.01.
     Independent cells have a smaller variance if their sum is one.
     """
     rng, scores = np.random.default_rng(9), []
@@ -439,8 +441,8 @@ def test_matrices_of_few_strata_get_one_thread(monkeypatch):
 def test_a_frequent_cell_of_many_that_differs_by_stratum_is_believed():
     """The first of 500 codes has 95, 85, 70, 50 and 20 % of the rows of the strata.
 
-    A prediction for a stratum with hundreds of rows must not be off by many standard deviations. With a single variance
-    for all cells, it is off by about 40.
+    A prediction for a stratum with hundreds of rows must not be off by many standard deviations. If there is a single
+    variance for all of the cells, the error is about 40 standard deviations.
     """
     schema = Schema("s", (Column("TIER", values=(1, 2, 3, 4, 5)), Column("VISITS", values=tuple(range(500)))))
     strata, rng = Strata.over(schema, ["TIER"]), np.random.default_rng(0)

@@ -1,4 +1,6 @@
-"""Tests that worker processes end with the command that started them, also without other programs."""
+"""Tests of the worker processes, which must end with the command that started them. The tests also check this if there
+are no other programs.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ if __name__ == "__main__":
 
 
 def test_they_end_where_path_is_empty(tmp_path, repo_root):
-    """A regression test: loky needs psutil or pgrep to end its processes, and the command did not end without them."""
+    """A regression test: the command did not end if psutil and pgrep were not installed, because one of them is needed
+    by loky to end its processes.
+    """
     (tmp_path / "program.py").write_text(PROGRAM)
     env = os.environ | {"PATH": str(tmp_path), "PYTHONPATH": str(repo_root)}
     ended = subprocess.run(

@@ -53,8 +53,8 @@ def test_levels_of_an_earlier_version_are_read():
 
 
 def test_counts_of_nodes_keep_the_noise_of_many_bins_from_adding_up():
-    """The tail above 50 has many of the 300 bins, so its noisy sum has an error of √300·σ. With the tree, the error is
-    a fifth of this.
+    """The tail above 50 contains many of the 300 bins, so the error of its noisy sum is √300·σ. If the tree is used,
+    the error is a fifth of this.
 
     The errors are means over 40 draws.
     """
@@ -73,10 +73,10 @@ def test_counts_of_nodes_keep_the_noise_of_many_bins_from_adding_up():
 
 
 def test_sums_over_groups_are_unbiased_and_no_noisier_than_they_say():
-    """The means over 400 draws are within 4 standard errors, and the standard deviations are at most 1.12 of the stated
-    values.
+    """The test uses 400 draws. The tolerance for the mean is 4 standard errors. The standard deviation must be at most
+    1.12 times the stated value.
 
-    The false alarm rate is about 1 in 10,000.
+    The probability of a false alarm is about 1 in 10,000.
     """
     counts = np.linspace(0, 50, HOURS.size)
     groups = (*np.repeat([0, 1, 2, 3], [3, 17, 40, 40]).tolist(), 4)
@@ -106,8 +106,8 @@ def test_a_part_without_counts_of_its_own_has_the_shape_of_the_whole():
 
 
 def test_a_count_that_others_know_badly_is_its_own_measurement():
-    """The prediction from other strata has a standard deviation of 300 for the most frequent bin and 2 for the other
-    bins.
+    """The standard deviation of the prediction from the other strata is 300 for the most frequent bin and 2 for the
+    other bins.
     """
     column = Column("VISITS", lower=0, upper=40, integer=True, release="draw")
     counts = np.append([400.0], np.full(40, 5.0))
