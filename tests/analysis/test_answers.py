@@ -184,7 +184,7 @@ def test_groups_are_named_by_one_name_several_or_none():
 
 
 def test_more_answers_or_coefficients_than_memory_holds_are_refused(monkeypatch):
-    """A regression test: a question about 1,500 months and 1,000 bins used to need an array of 2 × 10¹² numbers."""
+    """Regression test: a question about 1,500 months and 1,000 bins used to need an array of 2 × 10¹² numbers."""
     answers = Answers(exactly(people(300), ALL))
     monkeypatch.setattr("equistrata.analysis.questions.MOST_SUMS", 20)
     with pytest.raises(InputError, match="24 answers from a table of R, X, Y are too many; ask for some values"):
@@ -430,9 +430,7 @@ def test_a_group_that_may_be_all_noise_has_a_logistic_coefficient_without_an_end
 
 
 def test_the_intercept_has_a_score_interval_as_the_other_coefficients():
-    """A regression test: the search is scaled by the range of a column, and the range of the
-    intercept's column is 0.
-    """
+    """Regression test: the search is scaled by the range of a column, and the range of the intercept's column is 0."""
     schema = people(10).schema.select(["R", "Y"])
     asked = Regression.of(schema, "logit", {"Y": 1}, ["R"])
     counts, sigma = np.array([[700.0, 300.0], [150.0, 50.0], [30.0, 20.0]]).ravel(), 4.0

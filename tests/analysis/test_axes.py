@@ -73,7 +73,7 @@ def test_sizes_by_state_are_measured_with_the_noise_of_their_places(people):
 def test_intervals_by_state_cover_as_they_say(people):
     """The test uses 60 draws of eight numbers. The expected coverage is .95, with a standard deviation of .014.
 
-    The probability that the coverage is below .90 is 0.001.
+    If the coverage must be at least .90, the probability of a false alarm is 0.001.
     """
     rows, inside = frame_of(people), []
     real = rows.groupby("ST")["JOB"].mean()
@@ -107,7 +107,7 @@ def test_a_state_is_a_condition_a_value_and_a_group(people):
 
 
 def test_what_was_measured_by_state_is_not_measured_by_place(people):
-    """A regression test: the pair was treated as measured, so the intervals did not contain the error of the model."""
+    """Regression test: the pair was treated as measured, so the intervals did not contain the error of the model."""
     answers, rows = told(people, [(("PUMA", "SEX"), 10.0, False), (("PUMA", "JOB"), 5.0, True)]), frame_of(people)
     assert ("PUMA", "JOB") in answers.misfit.unmeasured
     found = answers.estimate("proportion", {"JOB": 1}, ["PUMA"])
@@ -150,7 +150,7 @@ def test_what_cannot_be_asked_is_said_by_its_own_name(people, asked, message):
 
 
 def test_changes_by_state_need_the_same_states():
-    """A regression test: the values of a parent column were not compared."""
+    """Regression test: the values of a parent column were not compared."""
     others = Schema.from_dict({"columns": COLUMNS | {"PUMA": {"within": "ST", "values": {36: [100], 25: [7]}}}})
     check_alike(SCHEMA, SCHEMA, "ST")
     with pytest.raises(InputError, match="column 'ST' has other values in one of the releases"):
@@ -179,7 +179,7 @@ def dated(seed=None):
 
 
 def test_years_and_quarters_of_months_are_answered():
-    """A regression test: the year was refused if the bins of the column are months."""
+    """Regression test: the year was refused if the bins of the column are months."""
     answers, month, sex = dated()
     year, quarter = month // 12, month // 3
     found = answers.estimate("proportion", {"SINCE": "2020"}, ["SEX"])
@@ -205,7 +205,7 @@ def test_years_and_quarters_of_months_are_answered():
 def test_intervals_by_year_cover_as_they_say():
     """The test uses 60 draws of six shares. The expected coverage is .95, with a standard deviation of .015.
 
-    The errors of the years are not independent because of the noise. A coverage below .89 is not expected.
+    The errors of the years are not independent because of the noise. The coverage must be at least .89.
     """
     inside = []
     for seed in range(60):
@@ -242,7 +242,7 @@ def scale(**more):
 
 
 def test_a_number_is_the_one_that_is_released_and_not_the_place_of_its_bin():
-    """A regression test: the number 5 was used as the index of a bin. This is the index of the value -9."""
+    """Regression test: the number 5 was used as the index of a bin. This is the index of the value -9."""
     for one, five, refused in ((1, 5, -9), ("1", "5", "-9"), (1.0, np.int64(5), "refused"), (np.float64(1), "5", -9.0)):
         assert [scale().codes_of(each) for each in (one, five, refused)] == [[0], [4], [5]]
     for no in (0, "0", 6, "six", 1.5, True):

@@ -168,7 +168,7 @@ def test_rows_of_a_unit_are_held_out_together():
 
 
 def test_what_noise_made_less_than_nothing_may_be_more_than_nothing():
-    """A regression test: the interval of a negative count was from 0 to 0."""
+    """Regression test: the interval of a negative count was from 0 to 0."""
     schema = Schema.from_dict({"columns": {"SEX": {"values": [1, 2]}}}, "people")
     known = [Measurement(("SEX",), np.array([-80.0, 500.0]), 20.0)]
     answers = Answers(Evidence(Strata.over(schema, []), {(): known}, mechanism("mst")))

@@ -1,4 +1,6 @@
-"""Tests of changes between two releases: their values, the coverage of their intervals and the errors."""
+"""Tests of the changes between two releases. The tests check the values, the coverage of the
+intervals and the errors.
+"""
 
 import shutil
 from dataclasses import replace
@@ -65,8 +67,8 @@ def test_its_error_is_of_both():
 def test_intervals_hold_the_change_and_no_change_is_seldom_found():
     """Check the coverage of the intervals in 300 pairs of releases, with a change and without a change.
 
-    The expected miss rate is 5 %, with a standard error of 1.3 %. The probability that the rate is above 9.5 % or below
-    1.5 % is 0.001.
+    The expected miss rate is 5 %, with a standard error of 1.3 %. The rate must be between 1.5 % and 9.5 %. The
+    probability of a false alarm is 0.001.
     """
     former_rows, later_rows = people(2000), people(2600, 7)
     for rows in (later_rows, former_rows):
@@ -94,8 +96,8 @@ def test_a_change_of_what_was_not_measured_together_has_no_p_value():
 
 @pytest.mark.parametrize("statistic", ["count", "proportion"])
 def test_a_change_of_few_rows_is_off_by_the_noise_of_both_months(statistic):
-    """The value has 12 rows, and the standard deviation of the noise is about 7. The interval of the count is therefore
-    cut off at 0.
+    """The value has 12 rows, and the standard deviation of the noise is about 7. The lower end of the interval is
+    therefore 0.
     """
     table = people(3000)
     codes = table.codes.copy()

@@ -79,7 +79,7 @@ def edited(honest, tmp_path, monkeypatch):
 
 
 def test_an_honest_release_with_a_column_of_one_value_passes(honest):
-    """A regression test: `verify` reported that the measured pairs are not the pairs on the card."""
+    """Regression test: `verify` reported that the measured pairs are not the pairs on the card."""
     found = Release.open(honest)
     assert found.card["wide_bins"]
     assert release_faults(found) == []
@@ -110,7 +110,7 @@ def test_honest_releases_of_other_mechanisms_pass_and_are_not_called_mst(table, 
 
 @pytest.mark.parametrize(("sigmas", "by_mst"), [((55.0, 55.0), True), ((55.0,), True), ((55.0, 60.0), False)])
 def test_pairs_that_are_measured_alike_may_have_been_chosen_by_mst(honest, sigmas, by_mst):
-    """A regression test: the part of ρ for the choices of MST may be equal to the part of AIM."""
+    """Regression test: the part of ρ for the choices of MST may be equal to the part of AIM."""
     part = mechanism("aim").choice_part
     pairs = (("AGE", "JOB"), ("AGE", "MAR"))
     chosen = [
@@ -121,7 +121,7 @@ def test_pairs_that_are_measured_alike_may_have_been_chosen_by_mst(honest, sigma
 
 
 def test_means_of_acs_data_have_the_bounds_of_their_own_schema(tmp_path):
-    """A regression test: `verify` used the σ of the schema of the rows instead of the default schema."""
+    """Regression test: `verify` used the σ of the schema of the rows instead of the default schema."""
     folder = tmp_path / "out"
     columns = ("SEX", "SCHL", "ESR")
     release({"strata": ("SEX",), "columns": columns, "means": ("SCHL",), "evaluate": "none", "output": str(folder)})
@@ -168,7 +168,7 @@ def _measured_together(card):
     ],
 )
 def test_a_card_that_the_folder_contradicts_is_found(edited, change, fault):
-    """A regression test: each of these changes passed the checks."""
+    """Regression test: each of these changes passed the checks."""
     assert any(fault in each for each in release_faults(edited(change)))
 
 

@@ -20,7 +20,9 @@ def groups(first, second):
 @pytest.mark.parametrize("known_first", [True, False])
 @pytest.mark.parametrize("real", [0.0, 1.0])
 def test_a_share_of_which_nothing_is_known_may_be_0_or_1(known_first, real):
-    """One group has a few rows with the same value. The other group is large and its share has a small error."""
+    """One of the groups has only a few rows with the same value. The other group is large, and the error of its share
+    is small.
+    """
     nothing = (0.4, 0.0, 1.0)
     for off in (-0.02, 0.02):
         known = (0.5 + off, 0.47 + off, 0.53 + off)
@@ -69,8 +71,8 @@ def test_a_difference_ends_where_differences_end_and_holds_its_estimate():
 
 
 def test_changes_of_what_is_not_there_are_covered_as_stated():
-    """The test uses 600 pairs of counts. The true counts are 0. The probability that the coverage differs from .95 by
-    .035 is 0.0001.
+    """The test uses 600 pairs of counts. The true counts are 0. The tolerance for the coverage is .035. The probability
+    of a false alarm is 0.0001.
 
     If the ends of the two intervals are added, the coverage is .99.
     """

@@ -116,7 +116,7 @@ def test_ages_are_expected_off_within_the_groups_in_which_they_were_measured():
 def test_a_share_that_noise_hides_is_not_expected_to_be_exact_without_replicates():
     """All values of sixty rows are in one group of bins, and the noise is as large as the share of the other group.
 
-    A regression test: an audit reported an expected error of .001.
+    Regression test: an audit reported an expected error of .001.
     """
     aged = Schema("aged", (Column("AGE", lower=0, upper=99, integer=True, release="draw"), *SCHEMA.columns[:1]))
     values = np.where(np.arange(100) < 5, 12.0, -1.0)
@@ -134,7 +134,7 @@ def test_a_share_that_noise_hides_is_not_expected_to_be_exact_without_replicates
 @pytest.mark.parametrize("strata", [(), ("G",)])
 @pytest.mark.parametrize("values", [np.full(100, 20.0), np.full(100, -20.0)])
 def test_numbers_that_were_measured_with_no_other_column_are_not_expected_to_be_exact(strata, values):
-    """A regression test: the expected error was 0 if all of the bins are in the same group.
+    """Regression test: the expected error was 0 if all of the bins are in the same group.
 
     The expected error was also 0 if the noisy number of rows was negative.
     """
@@ -207,9 +207,7 @@ def test_groups_that_may_be_too_small_count_as_far_as_the_score_counts_them():
 
 
 def test_two_values_in_order_are_expected_off_as_two_names_are():
-    """A regression test: the two expected distances differed by a factor of √2, because the errors
-    were centred twice.
-    """
+    """Regression test: the two expected distances differed by a factor of √2, because the errors were centred twice."""
     found = []
     for kind in ("nominal", "ordinal"):
         schema = Schema("two", (SCHEMA.columns[0], Column("O", values=(0, 1), type=kind)))
@@ -237,9 +235,7 @@ def test_the_card_says_what_the_free_audit_does(folder):
 @pytest.mark.parametrize("held_out", [0.0, 0.2])
 @pytest.mark.parametrize("strata", [("G",), ("G", "R"), ()])
 def test_the_interval_of_a_group_s_rows_is_that_of_a_count(strata, held_out):
-    """A regression test: a page reported about 22 rows for a group of two, and the interval of the
-    count was 0 to 40.
-    """
+    """Regression test: a page reported about 22 rows for a group of two, and the interval of the count was 0 to 40."""
     evidence = replace(evidence_of(people(3000), 1.0, list(strata)), held_out=held_out)
     found = Answers(evidence).estimate("count", by=strata)
     limits = Expected.of(evidence).limits
@@ -284,7 +280,7 @@ def test_the_public_audit_without_epsilon_is_a_page_made_of_the_folder_alone(fol
 
 
 def test_groups_and_columns_of_the_same_words_are_told_apart(tmp_path):
-    """A regression test: two groups with the same label were merged."""
+    """Regression test: two groups with the same label were merged."""
     (tmp_path / "s.yaml").write_text(
         "columns: {K: {values: [1, 2, 3], labels: {1: Other, 2: Other}}, A: {values: [0, 1], label: Answer}, "
         "B: {values: [0, 1], label: Answer}}"

@@ -88,7 +88,7 @@ def test_the_command_asks_for_names_with_equals_and_prints_values_as_they_are(od
 
 
 def test_a_column_keeps_its_name_in_a_table_that_has_no_such_column(odd):
-    """A regression test: the column was renamed to `month (column)` in the answers of a single release."""
+    """Regression test: the column was renamed to `month (column)` in the answers of a single release."""
     opened = Release.open(odd)
     assert next(iter(opened.estimate("count", None, ["month"]))) == "month"
     assert "month" in opened.cells().columns

@@ -46,7 +46,7 @@ def answers_of(table, sigma, seed, count=4):
 
 @pytest.mark.parametrize(("noise", "known"), [(1.0, 0.0), (1.0, 3.0), (4.0, 1.0)])
 def test_an_interval_has_students_quantile_for_as_much_as_few_replicates_say(noise, known):
-    """The coverage of the interval of Satterthwaite (1946) must be .95 with a tolerance of .004. The test uses 200,000
+    """The interval of Satterthwaite (1946) is used. The tolerance for the coverage is .004. The test uses 200,000
     draws.
     """
     rng, draws = np.random.default_rng(0), 200_000

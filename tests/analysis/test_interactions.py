@@ -1,4 +1,4 @@
-"""Tests of correlations and of regressions with interactions, which are refused if the columns were not measured
+"""Tests of correlations and of regressions with interactions. An error must be raised if the columns are not measured
 together.
 """
 

@@ -114,7 +114,7 @@ def test_the_better_one_has_the_smaller_error(answers):
 
 
 def test_an_interval_ends_at_the_columns_bounds(answers):
-    """A regression test: the interval of a mean of ages was −8 to 92."""
+    """Regression test: the interval of a mean of ages was −8 to 92."""
     least, most = answers.evidence.strata.schema["AGE"].bounds
     (both,) = two_means(answers, document(AGE=entry(40.0, 1.0)))
     assert least < both.interval(0.95)[0] < both.interval(0.95)[1] < most
@@ -122,7 +122,7 @@ def test_an_interval_ends_at_the_columns_bounds(answers):
 
 
 def test_an_interval_that_ends_at_the_bounds_is_no_standard_error(answers):
-    """A regression test: an interval from 0 to 90 was used as a standard error of 17 in the combined mean."""
+    """Regression test: an interval from 0 to 90 was used as a standard error of 17 in the combined mean."""
     least, most = answers.evidence.strata.schema["AGE"].bounds
     whole = {**entry(80.0, 1.0), "lower": least, "upper": most}
     (both,) = two_means(answers, document(AGE=whole))

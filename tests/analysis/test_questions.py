@@ -10,7 +10,7 @@ from equistrata.errors import InputError
 
 @pytest.mark.parametrize("bounds", [(35, 42), (0, 42)])
 def test_a_bin_of_one_number_stands_for_that_number(bounds):
-    """A regression test: the mean of a number with one decimal was too small by .05, because the middle of a bin was
+    """Regression test for the mean of a number with one decimal, which was too small because the middle of a bin was
     used.
     """
     column = Column("TEMP", lower=bounds[0], upper=bounds[1], release="draw", decimals=1, scale="linear")
@@ -38,7 +38,7 @@ def test_a_condition_as_the_command_takes_it_is_named():
 
 
 def test_means_and_quantiles_of_dates_say_what_can_be_asked():
-    """A regression test: the error for a quantile asked for a column of numbers, which is wrong for dates."""
+    """Regression test: the error for a quantile asked for a column of numbers, which is wrong for dates."""
     columns = {"D": {"type": "date", "lower": "2000-01-01", "upper": "2001-12-31", "every": "month"}}
     schema = Schema.from_dict({"columns": columns})
     for asked in (lambda: code_numbers(schema["D"]), lambda: cumulative(schema, "D", (), None)):
@@ -47,7 +47,7 @@ def test_means_and_quantiles_of_dates_say_what_can_be_asked():
 
 
 def test_a_mean_of_nominal_numbers_is_refused_as_they_are_names():
-    """A regression test: the code -9 was included in the mean."""
+    """Regression test for the code -9, which was included in the mean."""
     values = {"values": [-9, 1, 2, 3, 4, 5]}
     for more, allowed in (({}, False), ({"type": "ordinal"}, True), ({"values": [0, 1]}, True)):
         schema = Schema.from_dict({"columns": {"Q": values | more}})

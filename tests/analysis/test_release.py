@@ -130,7 +130,7 @@ def test_replicates_are_tables_like_the_released_one_and_spread_as_the_noise_doe
 
 @pytest.mark.parametrize("selection", [None, "per-stratum"])
 def test_misfits_of_pairs_move_nothing_that_was_measured(selection):
-    """A regression test: a mean with an error of .1 was between 21 and 29 in the replicates of a release.
+    """Regression test: a mean with an error of .1 was between 21 and 29 in the replicates of a release.
 
     Each misfit of the 24 pairs that were not measured also changed the margins of the columns.
     """
@@ -228,7 +228,7 @@ def test_replicates_are_written_all_or_not_at_all(folder, tmp_path, run):
     ],
 )
 def test_results_that_do_not_go_together_are_refused(replicates, released, fault):
-    """A regression test: wrong names gave an empty interval, and missing replicates were ignored."""
+    """Regression test: wrong names gave an empty interval, and missing replicates were ignored."""
     with pytest.raises(InputError, match=fault):
         combine(replicates, released)
 
@@ -241,15 +241,15 @@ def test_results_by_place_take_the_names_of_the_replicates():
 
 @pytest.mark.parametrize("level", [1e-300, 0, 1, float("nan")])
 def test_a_level_of_nothing_is_refused(level):
-    """A regression test: the standard error is computed from the width of an interval, which is 0 for a level of
-    1e-300.
+    """Regression test: the standard error is computed from the width of an interval, which is 0 for
+    a level of 1e-300.
     """
     with pytest.raises(InputError, match="level"):
         combine([1.0, 2.0], 1.0, level)
 
 
 def test_a_column_that_conditions_name_twice_is_refused(folder, monkeypatch, capsys):
-    """A regression test: only the last condition was used."""
+    """Regression test: only the last condition was used."""
     asked = ("estimate", folder, "count", "--where", "SEX=1,SEX=2")
     code, _, said = command(monkeypatch, capsys, *asked)
     assert (code, "--where names 'SEX' twice" in said) == (2, True)

@@ -65,7 +65,7 @@ def test_values_of_the_same_words_are_told_apart(folder):
     "asked", [("mean", "AGEP"), ("median", "AGEP"), ("difference", "AGEP", "SEX"), ("ols", "DIS", "AGEP")]
 )
 def test_a_mean_of_numbers_of_bins_says_so_in_python_and_in_the_command(asked, folder, monkeypatch, capsys):
-    """A regression test: there was no warning in Python and with --json that the values are the numbers of bins."""
+    """Regression test for a missing warning in Python and with --json. The values are the numbers of the bins."""
     said = "AGEP was released as the numbers of its bins, from 0 (0 to 19) to 4 (over 76 to 99)"
     with pytest.warns(UserWarning, match=re.escape(said)):
         found = Release.open(folder).estimate(*asked)

@@ -348,7 +348,7 @@ def test_files_that_differ_are_found(edited):
 
 
 def test_categories_that_a_reader_of_csv_takes_for_something_else_pass(tmp_path):
-    """A regression test: the values were read as True, as missing values or as 1, so the release was refused."""
+    """Regression test: the values were read as True, as missing values or as 1, so the release was refused."""
     odd = ["true", "false", "TRUE", "NA", "01", "1", "1e3", "2024-01-31", "12:30", " x"]
     rows = pd.DataFrame({"S": ["a", "b"] * 100, "V": odd * 20, "B": ["true", "false"] * 100, "N": [1.5, None] * 100})
     rows.to_csv(tmp_path / "rows.csv", index=False)
@@ -494,7 +494,7 @@ def cheaper_throughout(card, times):
 
 
 def test_a_part_of_the_price_below_nothing_is_found(of_card):
-    """A regression test: the value of ε on the card could be 0.2 instead of 2 if a part of ρ is negative."""
+    """Regression test for a negative part of ρ, with which the value of ε on the card could be too small."""
 
     def change(card):
         parts = dict(card["guarantee"]["split_of_rho"])
@@ -525,7 +525,7 @@ def test_choices_that_some_measurements_lack_are_found(of_card):
 
 
 def test_caveats_of_another_synthesizer_do_not_spare_the_check_of_a_price(of_card):
-    """A regression test: if there was a caveat of another synthesizer, the value of ε was not checked."""
+    """Regression test for the caveat of another synthesizer, with which the value of ε was not checked."""
 
     def change(card):
         cheaper_throughout(card, 0.01)
@@ -564,7 +564,7 @@ def test_a_card_that_contradicts_its_own_settings_is_found(of_card, change, faul
     ],
 )
 def test_a_card_of_what_no_release_writes_ends_in_a_sentence(of_card, change):
-    """A regression test: each of these cards raised an unexpected exception."""
+    """Regression test: each of these cards raised an unexpected exception."""
     with pytest.raises(InputError, match=r"card\.json of release .* has '[\w.]+' = .*, which is no "):
         of_card(lambda copy: rewrite(copy / "card.json", change))
 
@@ -629,7 +629,7 @@ def _mixed(name, within=()):
     ],
 )
 def test_rows_of_other_groups_and_relations_are_found(edited, change, fault):
-    """A regression test: each of these changes keeps the margins of all columns, so it was not found."""
+    """Regression test: each of these changes keeps the margins of all columns, so it was not found."""
     assert any(each.startswith(fault) for each in edited(_with_rows(change)))
 
 

@@ -242,9 +242,7 @@ def test_a_row_that_is_too_wide_is_refused_when_all_columns_are_read(tmp_path):
 
 
 def test_a_table_of_other_columns_is_not_called_ragged(tmp_path):
-    """A regression test: the error was about the number of cells in a line, because the decimal
-    separator is a comma.
-    """
+    """Regression test for an error about the number of cells in a line, which was due to the decimal separator."""
     path = tmp_path / "pay.csv"
     path.write_text("name;gross;net\nA;1,5;1,2\n")
     with pytest.raises(InputError, match=r"'pay.csv' has no column 'sex' in its header line; .* declare its delimiter"):
@@ -403,8 +401,8 @@ def test_a_small_acs_file(tmp_path):
     ],
 )
 def test_broken_acs_files(content, told, tmp_path):
-    """A regression test: if a file is cut off, it was read as a complete file. As a result, the last age was 5 instead
-    of 52.
+    """Regression test for a file that is cut off. It was read as a complete file in which the last age is 5 instead of
+    52.
     """
     with pytest.raises(InputError, match=told) as caught:
         acs_file(tmp_path, content).read(["SEX"])

@@ -156,7 +156,7 @@ def test_all_cells_missing():
 
 @pytest.mark.parametrize("dtype", [object, "str", "string", "category"])
 def test_text_beside_missing_cells_is_read_whole(dtype):
-    """A regression test: pandas truncates text if a column has missing cells."""
+    """Regression test: pandas truncates text if a column has missing cells."""
     column = Column("x", values=("a", "abcdef", "none"), missing="none")
     assert encode_one(column, ["a", None, "abcdef"], dtype).tolist() == [0, 2, 1]
 

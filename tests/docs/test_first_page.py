@@ -17,7 +17,7 @@ def book() -> str:
 
 @pytest.mark.parametrize(("written", "layout"), [("yyyy-mm-dd", "%Y-%m-%d"), ("dd.mm.yyyy", "%d.%m.%Y")])
 def test_its_code_book_leaves_nothing_open(tmp_path: Path, written: str, layout: str) -> None:
-    """A regression test: the code book had no field for dates in the form 31.12.2024."""
+    """Regression test: the code book had no field for dates in the form 31.12.2024."""
     path = tmp_path / "codebook.csv"
     path.write_text(book().replace("yyyy-mm-dd", written), "utf-8")
     columns = book().split("\n")[1:-1]

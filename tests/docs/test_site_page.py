@@ -43,7 +43,7 @@ def test_every_page_is_seen_by_all(browser, site, size, scheme):
 
 
 def test_the_first_picture_can_be_read_on_a_phone(browser, site):
-    """A regression test: the text in the picture for desktops was only four pixels high on a phone."""
+    """Regression test: the text in the picture for desktops was only four pixels high on a phone."""
     for size, shown in (("desktop", "release-page-desktop.png"), ("phone", "release-page-phone.png")):
         with opened(browser, (site / "index.html").as_uri(), size, within=site.as_uri()) as (page, _):
             first_picture(page)
@@ -61,7 +61,7 @@ FOCUSED = """() => {
 @pytest.mark.parametrize("size", ["desktop", "phone"])
 @pytest.mark.parametrize("name", ["index", "ledger"])
 def test_who_goes_by_keyboard_sees_where_it_is(browser, site, size, name):
-    """A regression test: the focus was not visible in the contents on a phone and in the search field."""
+    """Regression test: the focus was not visible in the contents on a phone and in the search field."""
     with opened(browser, (site / f"{name}.html").as_uri(), size, within=site.as_uri()) as (page, _):
         page.add_style_tag(content="* { transition: none !important; scroll-behavior: auto !important; }")
         stops = []
@@ -75,7 +75,7 @@ def test_who_goes_by_keyboard_sees_where_it_is(browser, site, size, name):
 
 
 def test_nothing_is_printed_over_the_text(browser, site):
-    """A regression test: an element with a fixed position was printed over the text on each page."""
+    """Regression test: an element with a fixed position was printed over the text on each page."""
     with opened(browser, (site / "index.html").as_uri(), within=site.as_uri()) as (page, _):
         assert page.evaluate("document.querySelector('.skip-to-content').getClientRects().length") == 1
         page.emulate_media(media="print")

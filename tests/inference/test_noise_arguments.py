@@ -31,7 +31,7 @@ ESTIMATES = {
 @pytest.mark.parametrize("noise", [7, "secure", SeededNoise])
 @pytest.mark.parametrize("name", ESTIMATES)
 def test_what_is_no_source_of_noise_is_refused_and_charges_nothing(name, noise):
-    """A regression test: an AttributeError was raised after the budget was charged."""
+    """Regression test: an AttributeError was raised after the budget was charged."""
     budget = Budget(Rho(1))
     with pytest.raises(InputError, match="no source of noise"):
         ESTIMATES[name](budget, noise)

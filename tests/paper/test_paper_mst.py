@@ -75,11 +75,11 @@ def test_one_row_moves_no_score_by_more_than_one():
 
 
 def test_merged_rare_values_keep_their_mass():
-    """A regression test: smartnoise reduced the share of the rare values from 30 % to 20 %.
+    """Regression test: smartnoise reduced the share of the rare values from 30 % to 20 %.
 
-    There are 3,000 rows. Column A has a single value for 70 % of the rows, and each of the other 30 values for 1 % of
-    the rows. These values are merged because 30 rows are less than 3σ. The noise changes the share of the rare values
-    by about 1 %, and the tolerance is 3 %.
+    There are 3,000 rows. The first value of column A has 70 % of the rows, and each of the other 30 values has 1 % of
+    the rows. The other values are merged because 30 rows are less than 3σ. The noise changes the share of the rare
+    values by about 1 %, and the tolerance is 3 %.
     """
     rng = np.random.default_rng(0)
     a = np.where(rng.random(3000) < 0.7, 0, rng.integers(1, 31, 3000))

@@ -67,8 +67,8 @@ def test_the_talks_numbers_are_ours(paper, home):
 
 
 def test_logarithmic_axes_have_plain_numbers():
-    """A regression test: matplotlib writes the numbers of a logarithmic axis as formulas, and the style shows formulas
-    as text.
+    """Regression test: matplotlib writes the numbers of a logarithmic axis as formulas, and the style shows formulas as
+    text.
     """
     numbers = compare([("panel", "arm", x, 10 * x) for x in (0.01, 0.1, 1.0, 10.0)], {})
     with rc_context(STYLE):
@@ -125,7 +125,7 @@ def test_figure_1_is_theorem_10_between_its_bounds(paper, home):
 
 
 def test_figures_of_means_are_continued(paper, home):
-    """If a line is cut off, it is computed again. The other lines are not changed."""
+    """A line that is not complete is computed again. The other lines are not changed."""
     given = ("stratification", 2, "--quick", "--runs", 1, "--source", "sample")
     result = paper(*given)
     assert result.returncode == 0, result.stderr

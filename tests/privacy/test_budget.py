@@ -92,7 +92,7 @@ def test_a_group_is_bounded_and_no_smaller_bound_is_true(rows):
 
     The Rényi divergence of two Gaussians is D_α = α·(shift/σ)²/2, so the factor k² is exact. If a row is moved from one
     end to the other end, the sum changes by two. This is the same as to remove a row and to add another row. The cost
-    is therefore equal to 4ρ. The cost of two tables with an additional row would only be 2ρ.
+    is therefore equal to 4ρ. If the two changes were separate, the cost would only be 2ρ.
     """
     rho = Rho.from_epsilon_delta(1, 1e-9)
     sigma = 1 / math.sqrt(2 * float(rho))
@@ -115,7 +115,7 @@ def test_groups_are_whole_and_not_empty():
 
 @pytest.mark.parametrize("amount", [True, False, np.True_, math.nan, math.inf, -math.inf, "1", None, [1], 1j])
 def test_what_is_no_amount_is_refused_wherever_one_is_taken(amount):
-    """A regression test: the value True was used as 1, and a TypeError was raised if the value is a string."""
+    """Regression test: the value True was used as 1, and a TypeError was raised if the value is a string."""
     Rho.of_pure(1)  # a cache could return this value for True
     budget, noise, one = Budget(Rho(1)), SeededNoise(1), np.array([1])
     for taken in (Rho, Rho.of, Rho.of_pure, Budget, Budget.of, gaussian_sigma, selection_epsilon, Rho(1).__mul__):

@@ -1,6 +1,4 @@
-"""Tests of the conversions between ρ and (ε, δ). The conversions must be tight, and the privacy cost must not be too
-small.
-"""
+"""Tests of the conversions between ρ and (ε, δ), which must be tight. The privacy cost must not be too small."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Tests of the threshold for values that have many rows. The tests also check the value of δ and its cost in ρ."""
+"""Tests of the threshold for values that have many rows. The tests also check the value of δ and the cost of δ in ρ."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_nothing_is_there_to_be_found() -> None:
 @pytest.mark.parametrize("delta", [1e-12, 1e-9, 1e-5])
 @pytest.mark.parametrize("share", [0.001, 0.01, 0.05, MOST_PART])
 def test_rho_that_buys_delta_leaves_the_budget_whole(epsilon: float, delta: float, share: float) -> None:
-    """The rest of ρ is converted to ε and the rest of δ. The total is (ε, δ)-DP."""
+    """The rest of ρ is converted to the rest of δ and the same ε, so that the total is (ε, δ)-DP."""
     whole = Rho.from_epsilon_delta(epsilon, delta)
     small = bought(whole * share, [(epsilon, delta)])
     assert small == pytest.approx(share * delta)

@@ -20,7 +20,9 @@ positive = st.floats(1, 400).map(lambda x: round(x, 1))
 
 
 def on_a_grid(x, n, spread, grid):
-    """Return the largest ratio that is rejected as too small and the smallest ratio that is rejected as too large."""
+    """Return the ends of the interval on a grid. The first is the largest ratio that is rejected as too small, and the
+    second is the smallest ratio that is rejected as too large.
+    """
     difference = x - grid * n
     variance = np.maximum(spread.of_x - 2 * grid * spread.joint + grid**2 * spread.of_n, 0)
     refuted = difference**2 > Z2 * variance
@@ -90,7 +92,7 @@ def test_coverage_from_pure_noise_to_plain_signal(signal, truth):
 @pytest.mark.parametrize("rows", [0, 3, 20, 100, 400])
 @pytest.mark.parametrize("chance", [0.02, 0.5, 0.9])
 def test_rates_cover(rows, chance):
-    """The noise has a standard deviation of 15. The miss rate must be at most 8.7 % if there are no rows, and 5 % if
+    """The noise has a standard deviation of 15. The maximum of the miss rate is 8.7 % if there are no rows and 5 % if
     there are many rows.
     """
     rng = np.random.default_rng([rows, int(100 * chance)])

@@ -12,7 +12,8 @@ def noisy(shares, rows, sigma, rng):
 
 
 def test_without_a_relation_it_is_rejected_as_often_as_stated():
-    """The test uses 400 tables and the level .05. The probability that the rejection rate is more than .085 is 0.001.
+    """The level of the test is .05, and there are 400 tables. The rejection rate must be at most .085. The probability
+    of a false alarm is 0.001.
 
     A chi-squared distribution would reject most of the tables.
     """
@@ -46,10 +47,10 @@ def test_more_sampling_variance_makes_it_careful():
 
 
 def test_a_code_that_nobody_has_hides_no_relation_and_makes_none():
-    """A regression test: the statistic was dominated by the noise of a code without rows.
+    """Regression test: the statistic was dominated by the noise of a code without rows.
 
-    The test uses 300 independent tables and the level .05. The probability that the rejection rate is more than .10 is
-    0.0001.
+    The level of the test is .05, and there are 300 independent tables. The rejection rate must be at most .10. The
+    probability of a false alarm is 0.0001.
     """
     rng, empty = np.random.default_rng(4), np.append(ACROSS, 0.0)
     none, related = np.outer(empty, DOWN), np.outer(empty, DOWN)

@@ -34,7 +34,7 @@ def test_a_projection_takes_the_mean_out():
 
 
 def test_variances_are_found():
-    """With 400 replicates, the standard error is 2.5 % for the variance of 8 races and 7 % for the variance of two
+    """The standard error over 400 replicates is 2.5 % for the variance of 8 races and 7 % for the variance of two
     sexes.
 
     The limits are four times the standard errors.
@@ -48,10 +48,10 @@ def test_variances_are_found():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_variances_are_found_beside_strata_that_are_nothing_but_noise(seed):
-    """A regression test: the estimate of the variance of the strata was often equal to 0.
+    """Regression test for the variance of the strata, which was often estimated as 0.
 
-    The 180 strata have 1 to 5,000 rows, and the noise has a standard deviation of 32 rows. The shares of strata with
-    one row have a variance that is a thousand times larger than all of the effects.
+    The number of rows is between 1 and 5,000 for each of the 180 strata, and the standard deviation of the noise is 32
+    rows. The variance of the share of a stratum with one row is a thousand times larger than all of the effects.
     """
     rng = np.random.default_rng(seed)
     keys = [(age, other) for age in range(5) for other in range(36)]

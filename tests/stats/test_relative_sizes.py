@@ -12,7 +12,7 @@ EXPECTED = np.array([9000.0, 0.5, 1000, 60, 1400, 400])
 
 @pytest.mark.parametrize("sigma", [0.01, 0.1, 1.0])
 def test_precise_counts_decide_whatever_was_expected(sigma):
-    """A regression test: a group with a public share of 0 was estimated with a large rounding error."""
+    """Regression test: a group with a public share of 0 was estimated with a large rounding error."""
     for precision in (np.full(6, sigma**-2), np.eye(6) / sigma**2):
         sizes, spread = posterior_sizes(EXPECTED, KEYS, precision, SIZES / sigma**2)
         assert sizes == pytest.approx(SIZES, abs=4 * sigma)

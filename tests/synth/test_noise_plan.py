@@ -189,7 +189,7 @@ def test_wide_columns_have_merged_codes_in_pairs():
 
 
 def test_the_least_price_of_wide_columns_is_found_without_overflow():
-    """A regression test: if the counts are uniform, a ratio to the noise was too large for a float."""
+    """Regression test: if the counts are uniform, a ratio to the noise was too large for a float."""
     plan, _ = planned("mst", 3000, 0.001, ("C",), sizes=(100, 60, 5, 5, 5, 5))
     assert all(plan.smallest_rho().values())
 

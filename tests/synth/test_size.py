@@ -85,9 +85,7 @@ def test_what_is_refused_does_fail():
 
 
 def test_a_pair_too_wide_for_any_model_is_left_out_instead():
-    """A regression test: an error was raised for this table, because a single tree had to contain
-    all of the columns.
-    """
+    """Regression test for an error that was raised because a single tree had to contain all of the columns."""
     strata = whole([40, 40, 2])
     small = MST(engine=MirrorDescent(most_cells=1500))
     assert size(small, strata).fits == 1

@@ -13,7 +13,7 @@ from equistrata.synth.registry import mechanism
 
 
 def test_what_sets_of_three_columns_say_of_the_misfit_is_of_their_pairs():
-    """A regression test: the misfit was estimated from the cells of sets of three columns, and it was half of the true
+    """Regression test: the misfit was estimated from the cells of sets of three columns, and it was half of the true
     value.
 
     The nine columns are dependent because of an unobserved column, and they are measured in a chain of sets of three.

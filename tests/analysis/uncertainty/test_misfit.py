@@ -27,7 +27,7 @@ def test_a_cell_that_was_measured_has_no_misfit_and_two_columns_of_two_have_one(
 
 @pytest.mark.slow
 def test_draws_do_not_depend_on_the_hashes_of_names():
-    """A regression test: the order of the sets of columns depended on the hash seed of Python."""
+    """Regression test: the order of the sets of columns depended on the hash seed of Python."""
     script = """
 import numpy as np
 from equistrata.analysis.uncertainty.misfit import table_effects

@@ -32,7 +32,7 @@ def test_edges_ascend_from_bound_to_bound(bounds, scale, integer):
 
 @given(BOUNDS, st.booleans())
 def test_the_scale_that_follows_from_bounds_leaves_no_column_in_a_few_bins(bounds, integer):
-    """A regression test: the codes of all dates, for example 20230101, were in the same bin."""
+    """Regression test for a column of dates in the form 20230101, in which all of the values were in the same bin."""
     edges = fine_edges(*bounds, scale_of(*bounds, integer), integer)
     assert len(edges) > min(100, bounds[1] - bounds[0] if integer else np.inf)
 
@@ -51,7 +51,7 @@ ROUND = np.array([1_200.0, 34_000.0, 34_000.0, 87_000.0, 150_000.0])
 
 @pytest.mark.parametrize("integer", [True, False])
 def test_rounded_numbers_are_drawn_around_what_they_say(integer):
-    """A regression test: the sampled values were too small by 500, because a bin ended at each multiple of 1,000."""
+    """Regression test for bins that end at a multiple of 1,000, so that the sampled values are too small."""
     column = Column("x", lower=-5_000, upper=160_000, integer=integer, release="draw", scale="rounded")
     numbers = np.concatenate([np.repeat(ROUND, 2000), [0.0] * 50])
     table = CodedTable.encode(pd.DataFrame({"x": numbers}), Schema("one", (column,)))
@@ -94,9 +94,7 @@ def test_few_whole_numbers_have_a_bin_each_and_come_back(bounds):
 
 @pytest.mark.parametrize("bounds", [(0, 200_000), (-50, 200_000), (-900, 0)])
 def test_a_zero_of_real_numbers_stands_alone_on_a_logarithmic_scale(bounds):
-    """A regression test: the value 0 was released as a number between 0 and 200, although this is the value of three
-    quarters of the rows.
-    """
+    """Regression test for a column with many zeros, which were released as numbers between 0 and 200."""
     column = Column("x", lower=bounds[0], upper=bounds[1], release="draw", scale="logarithmic")
     numbers = np.array([bounds[0], 0.0, 0.0, bounds[1], np.sum(bounds) / 4])
     table = CodedTable.encode(pd.DataFrame({"x": numbers}), Schema("one", (column,)))
@@ -111,7 +109,9 @@ def test_a_zero_of_real_numbers_stands_alone_on_a_logarithmic_scale(bounds):
 
 @pytest.mark.parametrize(("decimals", "bins"), [(0, 91), (1, 901), (2, 902), (None, 902)])
 def test_decimals_are_those_declared_and_no_bin_is_narrower_than_the_last(decimals, bins):
-    """A regression test: the value 40.0 was released as 39.94, although this is the value of half of the rows."""
+    """Regression test for a column with one decimal. The values must not have more than one decimal if they are
+    released.
+    """
     column = Column("x", lower=10, upper=100, release="draw", decimals=decimals)
     assert column.bins == bins
     numbers = np.append(np.random.default_rng(0).uniform(10, 100, 1000).round(1), [10.0, 10.1])
@@ -131,7 +131,7 @@ def test_decimals_are_those_declared_and_no_bin_is_narrower_than_the_last(decima
     ],
 )
 def test_the_lower_bound_has_a_bin_as_narrow_as_all_others(declared, numbers):
-    """A regression test: the value 1.0 was released as 1.1, although this is the value of two fifths of the rows."""
+    """Regression test for values that are equal to the lower bound. The values must not be changed."""
     column = Column("x", release="draw", **declared)
     table = CodedTable.encode(pd.DataFrame({"x": numbers * 50}), Schema("one", (column,)))
     assert table.decode(np.random.default_rng(0))["x"].tolist() == numbers * 50
@@ -139,9 +139,7 @@ def test_the_lower_bound_has_a_bin_as_narrow_as_all_others(declared, numbers):
 
 
 def test_numbers_of_a_bin_are_drawn_alike():
-    """A regression test: three quarters of the rows had the value 50.001 instead of 50.002, although the two values are
-    in the same bin.
-    """
+    """Regression test for two values in the same bin. The probability of each of the values must be the same."""
     column = Column("x", lower=49, upper=51, decimals=3, release="draw")
     numbers = 50 + np.arange(1, 11).repeat(4000) / 1000
     table = CodedTable.encode(pd.DataFrame({"x": numbers}), Schema("one", (column,)))
@@ -154,7 +152,7 @@ def test_numbers_of_a_bin_are_drawn_alike():
 
 @pytest.mark.parametrize("decimals", [3, None])
 def test_no_draw_has_more_digits_than_a_number_may(decimals):
-    """A regression test: the value -5e-324 was released, because there is no number between zero and the largest
+    """Regression test for the value -5e-324, which was released because there is no number between zero and the largest
     decimal below zero.
     """
     column = Column("x", lower=-20, upper=50, decimals=decimals, scale="logarithmic", release="draw")
@@ -176,7 +174,9 @@ def test_no_draw_has_more_digits_than_a_number_may(decimals):
     ],
 )
 def test_a_column_made_in_code_has_the_bins_of_one_in_a_file(declared):
-    """If there was no scale, the number of bins was 1,000 and the bins had the same width before 2026-11-25."""
+    """If the scale is not given, the default must be the same as in a file. The default was 1,000 bins of equal width
+    before 2026-11-25.
+    """
     of_file = Schema.from_dict({"columns": {"x": declared}})["x"]
     in_code = {name: tuple(given) if isinstance(given, list) else given for name, given in declared.items()}
     assert Column("x", **in_code).cuts == of_file.cuts
@@ -245,13 +245,15 @@ def test_numbers_are_in_the_same_bins_in_another_unit(bounds, power, scale):
     ],
 )
 def test_room_for_rounding_is_none_for_codes_beside_wide_bounds(column, number):
-    """A regression test: the value -9 was used as 0, because the tolerance was equal to a billionth of the range."""
+    """Regression test for a large tolerance. The value -9 was used as 0 because the difference is less than the
+    tolerance.
+    """
     with pytest.raises(InputError, match="outside its declared bounds"):
         encoded(pd.Series([number]), column)
 
 
 def test_wide_bounds_keep_the_bins_near_zero():
-    """A regression test: all of the numbers that are less than a billionth of the range were in the same bin."""
+    """Regression test for numbers that are less than a billionth of the range, which were in the same bin."""
     column = Column("X", lower=0, upper=1e12, integer=True, scale="logarithmic")
     assert column.cuts[:4] == (0.0, 0.5, 1.5, 2.5)
     assert encoded(pd.Series([1, 2, 1_000_000_000_000]), column)[0].tolist() == [1, 2, column.bins - 1]
@@ -331,9 +333,9 @@ LIMITS = [
 
 @pytest.mark.parametrize(("declared", "numbers"), LIMITS)
 def test_values_at_bounds_are_cells_of_their_own_and_come_back(declared, numbers):
-    """A regression test: the share of the rows with the detection limit of 45 was .8 % instead of 93 %.
+    """Regression test for values that are equal to a limit of detection.
 
-    The share was 46 % for integers.
+    The share of these rows was .8 % instead of 93 %, and 46 % for integers.
     """
     schema = Schema.from_dict({"columns": {"x": declared}})
     column = schema["x"]
@@ -369,7 +371,7 @@ def test_no_other_column_has_cells_for_its_bounds():
 
 
 def test_a_bound_in_another_unit_is_the_bound():
-    """The value of 0.7 · 0.1 is less than 0.07, and the value of 9 · 0.001 is greater than 0.009."""
+    """Due to rounding, 0.7 · 0.1 is less than 0.07 and 9 · 0.001 is greater than 0.009."""
     for lower, upper, rows in ((0.07, 0.9, [0.7 * 0.1, 9 * 0.1]), (0.009, 0.07, [9 * 0.001, 0.7 * 0.1])):
         column = Column("x", lower=lower, upper=upper)
         assert encoded(pd.Series(rows), column)[0].tolist() == [0, column.bins - 1]

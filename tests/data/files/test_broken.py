@@ -21,7 +21,7 @@ SCHEMA = Schema.from_dict({"columns": {"SEX": {"values": [1, 2]}, "AGE": {"lower
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_damaged_parquet_file_is_called_one(tmp_path: Path, seed: int) -> None:
-    """A regression test: the error advised to check the permissions of the file."""
+    """Regression test: the error advised to check the permissions of the file."""
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame({"SEX": rng.integers(1, 3, 4000), "JOB": [SECRET] * 4000, "AGE": rng.random(4000)})
     path = tmp_path / "people.parquet"
@@ -64,7 +64,7 @@ def test_a_line_that_would_fill_the_memory_is_refused(
 
 
 def test_rows_that_are_all_too_wide_are_told_by_their_lines(tmp_path: Path) -> None:
-    """A regression test: the error said that the file has no rows."""
+    """Regression test: the error said that the file has no rows."""
     (tmp_path / "people.csv").write_text("SEX,AGE\n1,5,\n2,6,\n")
     found = check_table(tmp_path / "people.csv", SCHEMA, SCHEMA.names)
     assert (found.rows, found.fits) == (0, False)

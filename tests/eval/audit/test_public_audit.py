@@ -66,8 +66,8 @@ def test_without_noise_its_values_are_the_exact_ones():
 
 
 def test_four_alike_of_each_person_say_as_much_as_one():
-    """If each of the rows is repeated four times, and each unit has four rows, the intervals for the population must
-    not change.
+    """The rows are repeated four times, and each unit has four rows. The intervals for the
+    population must not change.
     """
     four = PRIVATE.take(np.repeat(np.arange(len(PRIVATE)), 4))
     once, units = audit(noise=NoNoise()), audit(four, budget=0.5 / 16, noise=NoNoise(), alike=4)

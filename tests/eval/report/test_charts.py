@@ -44,7 +44,7 @@ def test_what_is_below_the_noise_floor_is_hollow_and_dotted():
     ],
 )
 def test_the_numbers_of_an_axis_have_room(least, most, left):
-    """A regression test: the sizes of large tables overlapped."""
+    """Regression test: the sizes of large tables overlapped."""
     panel = Panel({"": {"small": Shown(least), "large": Shown(most)}}, shown=count, letters=18)
     assert re.findall(">([0-9,]+)</text>", panel.scale) == left
 

@@ -47,8 +47,8 @@ def test_groups_that_are_not_off_have_no_bar():
 
 @pytest.mark.parametrize(("low", "high"), [(1440, 1790), (0.0055, 0.0068), (0.0091, 0.0111), (9e4, 2e7), (2e5, 2.5e5)])
 def test_an_axis_has_a_scale(low, high):
-    """A regression test: there were no numbers on the axis if the values of the groups are similar or if the groups
-    have more than 8,000 rows.
+    """Regression test: there were no numbers on the axis if the values of the groups are similar or if the groups have
+    more than 8,000 rows.
     """
     found = log_ticks(low, high)
     assert 2 <= len(found) <= 8
@@ -77,7 +77,7 @@ def test_the_largest_expected_error_is_named_with_the_interval_of_the_group_s_ro
 
 @pytest.mark.parametrize("covered", [{"A 2"}, set()])
 def test_groups_that_may_be_noise_come_first_as_not_known_everywhere(expected, covered, tmp_path):
-    """A regression test: these groups were at the end of the page. As a result, the worst group was not correct."""
+    """Regression test for groups that were at the end of the page, so that the worst group was not correct."""
     report = replace(expected, covered=frozenset(covered))
     first, *others = report.opening
     named = "A 1 (10 to 25 rows)" + ("" if covered else "; A 2 (fewer than 41 rows)")

@@ -271,7 +271,7 @@ def test_no_group_is_called_the_worst_where_intervals_hold_another(public, y, fi
 
 
 def test_a_worst_group_is_apart_from_all_others_and_not_from_the_best_alone(public):
-    """A regression test: G y was called the worst group, but the error of G x may be twice as large."""
+    """Regression test: G y was called the worst group, but the error of G x may be twice as large."""
     said = sentences_of(public, G_x=Shown(0.2, 0.03, 0.6), G_y=Shown(0.3, 0.041, 0.5), G_z=GOOD)
     assert said[0].startswith(
         "Which group fair serves worst is not known. Their intervals leave 2 of them: G y, off by"
@@ -280,7 +280,7 @@ def test_a_worst_group_is_apart_from_all_others_and_not_from_the_best_alone(publ
 
 
 def test_the_one_group_that_can_be_judged_is_not_called_worst(public):
-    """A regression test: the group was called the worst group because the errors of the other groups were unknown."""
+    """Regression test: the group was called the worst group because the errors of the other groups were unknown."""
     said = sentences_of(public, G_x=GOOD, G_y=HIDDEN, G_z=HIDDEN)
     assert said[0] == "Not known at this price, because noise hides their errors: 2 of the 3 groups (G y; G z)."
     assert said[1].startswith("Which group is served worst is not known: only G x can be judged, off by 1.0")
@@ -289,7 +289,7 @@ def test_the_one_group_that_can_be_judged_is_not_called_worst(public):
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 0.2), st.booleans()), min_size=3, max_size=3))
 def test_headline_table_and_figure_name_one_worst_group_or_none(public, numbers):
-    """A regression test: the headline used the lower ends and the figure used the estimates, so they named different
+    """Regression test: the headline used the lower ends and the figure used the estimates, so they named different
     groups.
     """
     labels = ("G=x", "G=y", "G=z")

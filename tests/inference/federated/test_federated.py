@@ -231,8 +231,8 @@ def test_the_answers_that_are_attacked_are_the_holders_own(monkeypatch):
 
 
 def test_a_theta_that_forgets_the_drop_outs_is_caught(monkeypatch):
-    """One of the three holders is missing, so the value of θ must be computed for four people. If the value of θ is
-    larger, the attack must succeed.
+    """If one of the three holders is missing, the number of people is four. If the value of θ is larger, the attack
+    must succeed.
     """
     agreed = plan(**ONE_CELL, mean_share=0.99, missing=1, largest_share=0.34)
     assert agreed.rows_left(6) == 4

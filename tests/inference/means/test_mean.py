@@ -1,4 +1,4 @@
-"""Tests of the clipped Laplace mean: its value, its noise and its interval."""
+"""Tests of the clipped Laplace mean. The tests check the value, the noise and the interval."""
 
 from __future__ import annotations
 

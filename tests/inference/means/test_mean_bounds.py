@@ -19,8 +19,8 @@ ESTIMATORS = {
 @pytest.mark.parametrize("at_bound", [1.0, 0.93])
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_detection_limit_or_a_top_code_that_nearly_all_rows_have(name, at_bound, bound):
-    """The test uses 40 intervals at level .95. The probability that fewer than 34 of the intervals contain the mean is
-    0.003.
+    """The level of the intervals is .95, and there are 40 intervals. The probability that fewer than 34 of the
+    intervals contain the mean is 0.003.
     """
     rng, held = np.random.default_rng(1), 0
     inside = rng.uniform(45, 85, 3000) if bound == 45 else rng.uniform(160, 200, 3000)

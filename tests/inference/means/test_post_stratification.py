@@ -79,7 +79,7 @@ def test_a_stratum_in_which_no_one_has_a_value_has_no_part_in_the_mean(estimator
 @BOTH
 @pytest.mark.parametrize("rho", [0.003, 0.03])
 def test_a_file_of_other_people_alike_makes_a_mean_no_worse(estimator, rho):
-    """A regression test: the error was 3 to 30 times larger, because the weight of a noisy mean of 13 rows was fixed.
+    """Regression test: the error was 3 to 30 times larger, because the weight of a noisy mean of 13 rows was fixed.
 
     The test uses 40 runs of 4 tables.
     """

@@ -63,7 +63,7 @@ def test_the_corrections_add_the_variance_of_the_noise(mechanism, log):
     """The analytical correction is compared with the delta method, and the Monte Carlo correction with both.
 
     The tolerance is more than three standard errors for 200 draws. The relative error is √(2/200) = 0.1 for a
-    chi-squared distribution, and about 0.16 for Laplace noise.
+    chi-squared distribution and about 0.16 for Laplace noise.
     """
     s, y, _ = people(5000)
     sums = private_ratio(s, y, **PRICE, mechanism=mechanism, noise=SeededNoise(3)).sums
@@ -82,8 +82,8 @@ def test_the_corrections_add_the_variance_of_the_noise(mechanism, log):
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_intervals_cover(mechanism, weighted):
-    """The test uses 400 intervals at level 95 %, with ε = 0.3 and n = 2000. The probability that fewer than 362 of the
-    intervals cover the ratio is less than 10⁻⁴.
+    """There are 400 intervals. The level is 95 %, the value of ε is 0.3 and the number of rows is 2000. The probability
+    that fewer than 362 of the intervals cover the ratio is less than 10⁻⁴.
     """
     hits = 0
     for i in range(400):
@@ -191,8 +191,8 @@ def test_equal_ratios_keeps_its_level_where_one_group_has_three_labels():
 
 
 def test_equal_ratios_sees_a_difference_where_labels_are_few():
-    """The groups have 14 and 9 labels. The number of rejections in 300 pairs is 0 for Wald's test and about a fifth for
-    this test.
+    """The groups have 14 and 9 labels. There are 300 pairs. The number of rejections is 0 for Wald's test, and about a
+    fifth for this test.
 
     The tolerance of .07 is three standard errors.
     """

@@ -157,8 +157,8 @@ def legacy(place, monkeypatch):
 
 @pytest.mark.parametrize("later", [False, True])
 def test_a_ledger_with_a_foreign_charge_is_repaired_by_an_entry_of_the_steward(legacy, later, monkeypatch):
-    """In an earlier version, the key of a charge was not checked if it is the first charge, or was
-    not checked at all.
+    """In an earlier version, the key of the first charge was not checked, and the keys of the later charges were not
+    compared.
     """
     ledger, rows = legacy, partial(print_of, legacy)
     honest, census = Particulars(fingerprint=rows("hospital")), Particulars(fingerprint=rows("census"))

@@ -1,5 +1,5 @@
-"""Tests of the values of ε and δ that are passed to a class. The tests check the basic composition with the (ε, δ) of
-the release and the cost in zCDP.
+"""Tests of the values of ε and δ that are passed to a class. The tests check the basic composition of the release and
+the cost in zCDP.
 """
 
 import math

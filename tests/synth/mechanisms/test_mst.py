@@ -202,7 +202,7 @@ def test_pairs_that_would_make_the_model_too_large_are_found_without_a_tree_for_
 
 
 def test_trees_over_forty_columns_within_four_strata_take_seconds():
-    """A regression test: a junction tree for each open pair in each step took minutes."""
+    """Regression test: a junction tree for each open pair in each step took minutes."""
     schema = Schema("wide", tuple(Column(f"c{n}", values=(0, 1, 2, 3)) for n in range(41)))
     forest = equistrata.synth.mechanisms.mst._Forest(schema, [(0, v) for v in range(1, 41)])
     begun = time.process_time()

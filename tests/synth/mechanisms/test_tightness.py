@@ -15,7 +15,7 @@ SEED = 21
 
 @pytest.mark.parametrize("name", ["mst", "aim"])
 def test_the_worst_case_is_what_is_charged(name):
-    """The selections are the worst case, so their cost is the charged part of ρ."""
+    """The cost of each selection is equal to the charged part of ρ, because the selections are the worst case."""
     assert case(name).charged == sqrt(6)
     assert case(name).worst == pytest.approx(case(name).charged, rel=2e-3)
 
@@ -50,7 +50,8 @@ def test_rows_of_a_unit_fall_in_one_cell_or_in_two_strata():
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "runs"), [("gaussian", 100_000), ("mst", 15_000), ("aim", 10_000)])
 def test_the_bound_is_tight_on_the_secure_sampler(name, runs):
-    """The bound is 0.95 of the true μ for a measurement and 0.85 of the charge for a release.
+    """The lower bound of μ must be at least 0.95 times the true value for a measurement. For a release, it must be at
+    least 0.85 times the value that is charged.
 
     The false alarm rate is 1 in 1000.
     """

@@ -124,8 +124,8 @@ def test_rare_codes_of_few_whole_numbers_are_with_the_one_before_and_others_stay
 
 
 def test_noise_of_rare_codes_makes_no_large_families():
-    """A regression test: the root mean squared error of the mean number of children (.8) was 10 %, because of the noise
-    of codes that have no rows.
+    """Regression test for the noise of codes that have no rows. The root mean squared error of the mean number of
+    children was 10 %.
     """
     rng, off = np.random.default_rng(0), []
     rows = pd.DataFrame({"KIDS": np.minimum(rng.poisson(0.8, 6000), 9), "HOURS": rng.integers(0, 99, 6000)})
@@ -138,8 +138,8 @@ def test_noise_of_rare_codes_makes_no_large_families():
 
 
 def test_a_column_of_which_nearly_all_rows_have_one_value_keeps_two_groups():
-    """A regression test: if 93 % of the rows are 0, the other codes were in the same group as 0. As a result, there was
-    no measurement of a relation.
+    """Regression test for a column in which 93 % of the rows are 0. All of the codes were in the same group, so that no
+    relation was measured.
     """
     rates = Column("LOSS", lower=0, upper=1, scale="logarithmic", release="draw")
     counts = np.zeros(rates.size)
@@ -230,10 +230,10 @@ def at_limits(rows, below, above, seed=0):
 )
 @pytest.mark.parametrize("declared", [{}, {"decimals": 1}, {"integer": True}])
 def test_as_many_rows_are_at_a_bound_as_noise_allows(below, above, off, off_by_sex, declared):
-    """A regression test: the share of the rows at the limit of detection was .8 % instead of 93 % (46 % for integers).
+    """Regression test for values that are equal to a limit of detection.
 
-    If there are only a few rows at the limit, they were in the same group as other numbers. For example, the share was
-    5 % instead of 8 %.
+    The share of these rows was .8 % instead of 93 %, and 46 % for integers. If the share is small, the values were in
+    the same group as other numbers, and the share was 5 % instead of 8 %.
     """
     real = at_limits(8000, below, above).round(1 if "integer" not in declared else 0)
     schema = Schema("assays", (SEX, replace(ASSAY, **declared)))

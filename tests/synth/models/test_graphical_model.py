@@ -172,7 +172,7 @@ def test_few_rows_keep_the_counts_of_every_column(shape):
 
 
 def test_samples_agree_with_the_model_outside_the_cliques():
-    """A regression test: mbi 1.1 sampled pairs of columns with a correlation of 0.63 instead of 0.017.
+    """Regression test: mbi 1.1 sampled pairs of columns with a correlation of 0.63 instead of 0.017.
 
     For 400,000 rows, the standard deviation of the correlation of two independent columns is 0.0016. The tolerance of
     0.01 is more than 6 standard deviations, so the probability of a false alarm is less than 1e-8 for each pair. The L1

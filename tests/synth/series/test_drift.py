@@ -232,7 +232,7 @@ def test_as_many_bins_as_before_that_end_elsewhere_are_believed_at_once():
 
 
 def test_a_column_of_which_a_state_has_other_bins_than_its_schema_says_is_believed_at_once():
-    """Another version may have other bins. The counts of the other columns can still be used."""
+    """The bins of another version can be different. The counts of the other columns can still be used."""
     rate = Column("RATE", lower=0, upper=0.2, edges=(0, 0.1, 0.2))
     schema = Schema("s", (rate, *SCHEMA.columns))
     own = [Measurement(("RATE",), np.ones(3), 1.0), Measurement(("A",), np.ones(4), 1.0)]

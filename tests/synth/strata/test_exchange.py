@@ -119,8 +119,8 @@ def test_released_rows_obey_and_are_nearer_to_the_real_ones_than_without_the_rul
 
 
 def test_strata_by_columns_at_the_ends_of_a_chain():
-    """If the first job is after the age of 60, the current age cannot be less than 41. This stratum is impossible
-    although there is no rule for the two columns.
+    """The current age of a person cannot be less than the age at the first job. The stratum is impossible although
+    there is no rule for the two columns.
 
     The rows must not be moved to another stratum.
     """

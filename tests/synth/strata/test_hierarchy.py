@@ -1,4 +1,6 @@
-"""Tests of nested strata: the measured levels, their shares of ρ, and sizes that are consistent over the levels."""
+"""Tests of nested strata. The tests check the measured levels, the share of ρ for each level, and the consistency of
+the sizes.
+"""
 
 from collections import Counter
 
@@ -129,7 +131,7 @@ def test_sums_over_a_level_are_that_level():
 
 
 def test_without_shrinkage_sizes_are_what_was_measured():
-    """Only the cells are measured. Since all of the cells are much larger than zero, they are not changed by least
+    """Only the cells are measured. The values of the cells are much larger than zero, so they are not changed by least
     squares.
     """
     fine = measured(table_of(200_000), STRATA.columns, 60.0)
@@ -216,7 +218,7 @@ def test_a_plan_knows_noise_by_place_from_noise_by_state():
 
 @pytest.mark.parametrize("rho", [0.02, 0.5])
 def test_the_steps_add_up_to_the_price(rho):
-    """Each level must be charged exactly once, because a row is in one cell of each level."""
+    """The cost of each level must be charged exactly once, because each row is in one of the cells of a level."""
     shared = shared_selection(MST(engine=MirrorDescent(iterations=20)), STRATA)
     found, log = shared.measure_with_log(table_of(), Rho(rho), SeededNoise(0))
     assert price_of(log) == Rho(rho)

@@ -1,4 +1,6 @@
-"""Tests of the error limits for a random 80 % of New York 2024, with MST by SEX × RAC1P at ε = 1 and δ = 1e-9."""
+"""Tests of the errors of MST by SEX × RAC1P for a random 80 % of the rows of New York in 2024, with
+ε = 1 and δ = 1e-9.
+"""
 
 import numpy as np
 import pytest
@@ -18,7 +20,9 @@ SEEDS = 5
 
 @pytest.mark.slow
 def test_mst_by_stratum_reaches_the_bars(acs_root):
-    """The mean over five seeds has a parity error of at most 0.155 and a 3-way workload error of at most 0.190."""
+    """The mean of the parity error over five seeds must be at most 0.155, and the mean of the 3-way workload error must
+    be at most 0.190.
+    """
     try:
         frame = FolktablesSource(("NY",), 2024, root_dir=acs_root).read(COLUMNS)
     except ValueError as error:

@@ -186,11 +186,11 @@ def first_round(aim: AIM, rho: float) -> float:
 
 
 def test_first_rounds_are_as_dear_as_noise_on_a_pair_asks():
-    """The noise of a pair with c cells is c·√(2/π)/√(2ρ'). If the share of ρ is 1/16 for each column, this is 0.0025 of
-    the 20,000 rows.
+    """The noise of a pair with c cells is c·√(2/π)/√(2ρ'). The number of rows is 20,000. The noise is 0.0025 of the
+    rows if the share of ρ for each column is 1/16.
 
-    If the share is 1/4, it is 0.065. The harmonic mean over the pairs is used, because it is not sensitive to a few
-    wide columns.
+    The noise is 0.065 of the rows if the share is 1/4. The harmonic mean over the pairs is used, because it is not
+    sensitive to a few wide columns.
     """
     names = SCHEMA.names
     cells = harmonic_mean(SCHEMA[a].size * SCHEMA[b].size for a, b in combinations(names, 2))
@@ -320,8 +320,8 @@ def test_sets_of_three_weigh_more_only_where_pairs_are_clear(rows, readable, mon
 
 
 def test_aim_s_candidates_and_their_weights_by_hand():
-    """The workload is {AB: 2, AS: 1} with strata S. For the strata, the column S is added to both of the sets, and the
-    weight is multiplied by 0.5.
+    """The weights in the workload are 2 for AB and 1 for AS, and the strata are given by S. For the strata, the column
+    S is added to both of the sets, and the weight is multiplied by 0.5.
     """
     schema = SCHEMA.select(("A", "S", "B"))
     aim = AIM(workload={("A", "B"): 2.0, ("A", "S"): 1.0, ("A", "Z"): 4.0}, within=0.5, levels=Levels(("S",)))
@@ -360,7 +360,7 @@ def test_every_stratum_measures_the_same_and_the_population_is_their_sum(mechani
 
 
 def test_pairs_are_measured_within_strata_where_strata_differ_and_over_all_rows_where_not():
-    """B depends on A with opposite signs for the two sexes, so the columns are independent over all rows."""
+    """The relation of A and B has the opposite sign for each sex, so that the columns are independent over all rows."""
     for seed in range(3):
         measured = MST(engine=QUICK, levels=Levels(("S",))).measure(
             table_of(50_000, seed), Rho(0.0001), SeededNoise(seed)
@@ -373,8 +373,8 @@ def test_pairs_are_measured_within_strata_where_strata_differ_and_over_all_rows_
 
 @pytest.mark.parametrize(("rho", "pairs"), [(1e-6, 2), (5, 3)])
 def test_no_pair_is_measured_twice_and_noise_is_not_bought(rho, pairs):
-    """Three columns have three pairs. The first tree contains two of them, and the third is measured only if it is
-    readable.
+    """There are three pairs of columns, and two of them are contained in the first tree. The third pair is measured
+    only if it is readable.
     """
     mst, table = (
         MST(engine=QUICK, levels=Levels(CUT, coarse=rho > 1), readable=1e9, choice=0.5),
@@ -438,8 +438,8 @@ def test_structural_zeros_and_impossible_strata(mechanism, levels):
 @pytest.mark.parametrize("levels", ALL_LEVELS)
 @EACH
 def test_tables_that_noise_drowns(mechanism, levels, cut, rows):
-    """There are no rows or only a few rows, and ε is 0.01. The release must contain all of the strata, also if there
-    are public weights.
+    """The number of rows is 0 or small, and ε is 0.01. The release must contain all of the strata, also if there are
+    public weights.
     """
     strata = Strata.over(SCHEMA, cut)
     public = PublicWeights({key: 1 / len(strata.keys) for key in strata.keys}, "test")

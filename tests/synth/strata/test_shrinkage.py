@@ -121,8 +121,8 @@ def test_leaving_a_stratum_out_by_the_identity_is_leaving_it_out(wider):
 
 
 def test_merged_codes_are_predicted_as_if_the_column_had_no_others():
-    """The codes of AGE are merged to two codes in the strata. The measurement for all rows contains all of the four
-    codes, and so does the pair.
+    """The codes of AGE are merged to two codes in the strata. The measurements for all rows and for the pair contain
+    the four codes.
     """
     rng = np.random.default_rng(2)
     merging, whole = (0, 0, 1, 1), Measurement(("AGE",), np.array([30.0, 50.0, 40.0, 60.0]) * 1000, 40.0)
@@ -233,8 +233,8 @@ def test_strata_of_few_rows_differ_by_chance_and_are_told_so():
 
 
 def test_what_was_measured_over_all_rows_is_heard():
-    """All strata are equal. The measurements of each stratum have large noise, and those for all rows or a sex have
-    little noise.
+    """All strata are equal. The noise is large for the measurements of each stratum, and small for the measurements of
+    all rows and of each sex.
     """
     rng, share = np.random.default_rng(10), np.array([0.4, 0.3, 0.2, 0.1])
     own = measured(np.tile(share, (16, 1)), 3000, rng)

@@ -96,7 +96,7 @@ class Counting(Mechanism):
 
 
 def test_strata_keep_their_key_when_they_finish_in_reverse_order(monkeypatch):
-    """A regression test: the fitted strata were returned in the order in which they finished."""
+    """Regression test: the fitted strata were returned in the order in which they finished."""
     finished: list[int] = []
     sizes = (6000, 3000, 800, 200, 50, 7)
     mechanism = Counting(sizes, tuple(threading.Event() for _ in sizes))

@@ -1,5 +1,5 @@
-"""Tests of the worker processes, which must end with the command that started them. The tests also check this if there
-are no other programs.
+"""Tests of the worker processes, which must end with the command that started them. The processes must also end if no
+other program is installed.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ if __name__ == "__main__":
 
 
 def test_they_end_where_path_is_empty(tmp_path, repo_root):
-    """A regression test: the command did not end if psutil and pgrep were not installed, because one of them is needed
-    by loky to end its processes.
-    """
+    """Regression test for a command that did not end. To end its processes, loky needs either psutil or pgrep."""
     (tmp_path / "program.py").write_text(PROGRAM)
     env = os.environ | {"PATH": str(tmp_path), "PYTHONPATH": str(repo_root)}
     ended = subprocess.run(

@@ -19,7 +19,7 @@ def test_codes_of_a_part_of_the_rows_stay_alone():
 
 @pytest.mark.parametrize("total", [0.0, 1e-14, 1e-11])
 def test_noise_that_sums_to_nothing_is_no_rows_at_all(total):
-    """A regression test: the fit failed if the noisy counts of an empty stratum had a sum near 0."""
+    """Regression test: the fit failed if the noisy counts of an empty stratum had a sum near 0."""
     counts = np.random.default_rng(0).normal(0, 20, SIZE)
     counts[0] -= counts.sum() - total
     assert counts.sum() == pytest.approx(total, abs=1e-12)
