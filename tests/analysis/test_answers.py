@@ -124,7 +124,6 @@ def test_groups_of_a_pair_that_was_not_measured_are_compared_without_a_p_value(s
 
 @pytest.mark.parametrize(("codes", "basis"), [((0, 1), "measured"), ((1, 2), "implied")])
 def test_groups_of_which_some_were_measured_are_compared_by_the_weaker_basis(codes, basis):
-    """Y is measured in two of the three groups of R."""
     table = people(3000)
     sets = [s for s in ALL if "Y" not in s]  # otherwise, Y of the third group is the difference from the total
     rows = table.marginal(("R", "Y")).astype(float)
@@ -344,7 +343,6 @@ def test_a_numeric_column_has_means_and_quantiles_of_its_numbers(folder):
 
 
 def test_independence_is_tested_on_measured_pairs_only():
-    """X and Y are dependent, and W is independent of all columns."""
     answers = Answers(evidence_of(people(6000), 2.0), count=4)
     related = answers.estimate("independence", "X", ["Y"]).iloc[0]
     assert related["p_value"] < 0.01

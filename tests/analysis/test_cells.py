@@ -72,7 +72,6 @@ def test_a_release_has_the_companion_of_its_rows(folder):
 
 
 def test_relations_of_numbers_with_bounds_alone_count_by_the_groups_in_which_they_were_measured():
-    """The column is measured with two groupings, and the noise of each relation is computed by hand."""
     schema = Schema("aged", (*SCHEMA.columns[:2], Column("AGE", lower=0, upper=99, integer=True)))
     halves, quarters = (tuple(i // n for i in range(100)) for n in (50, 25))
     found = [

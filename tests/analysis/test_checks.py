@@ -168,7 +168,6 @@ def _measured_together(card):
     ],
 )
 def test_a_card_that_the_folder_contradicts_is_found(edited, change, fault):
-    """Regression test: each of these changes passed the checks."""
     assert any(fault in each for each in release_faults(edited(change)))
 
 

@@ -20,9 +20,6 @@ def groups(first, second):
 @pytest.mark.parametrize("known_first", [True, False])
 @pytest.mark.parametrize("real", [0.0, 1.0])
 def test_a_share_of_which_nothing_is_known_may_be_0_or_1(known_first, real):
-    """One of the groups has only a few rows with the same value. The other group is large, and the error of its share
-    is small.
-    """
     nothing = (0.4, 0.0, 1.0)
     for off in (-0.02, 0.02):
         known = (0.5 + off, 0.47 + off, 0.53 + off)

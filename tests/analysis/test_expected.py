@@ -151,7 +151,6 @@ def test_numbers_that_were_measured_with_no_other_column_are_not_expected_to_be_
 
 
 def test_the_expected_parity_distance_is_about_the_real_one():
-    """Check that the mean ratio over five releases of six large groups is between .8 and 1.25."""
     ratios = []
     for seed in range(5):
         table = people(8000, seed)

@@ -58,7 +58,6 @@ def test_an_interval_has_students_quantile_for_as_much_as_few_replicates_say(noi
 
 
 def test_means_of_groups_follow_from_measured_groups_of_bins():
-    """Check that at least 54 of the 60 intervals cover the mean, each with different people and noise."""
     inside = []
     for seed in range(20):
         ages, group, table = aged(seed)

@@ -33,7 +33,6 @@ def test_a_measured_sum_that_is_mostly_noise_is_hardly_believed():
 
 
 def test_a_coefficient_of_a_pair_that_some_strata_lack_is_refused():
-    """The strata of R are measured separately, and stratum c has no pair that contains Y."""
     table, found = people(3000), []
     for code in range(3):
         part = table.take(np.flatnonzero(table.codes[:, SCHEMA.names.index("R")] == code))

@@ -98,7 +98,6 @@ def test_errors_of_measured_shares_are_those_of_privacy_and_sampling_that_reader
 
 @pytest.mark.slow
 def test_intervals_hold_in_the_population_that_the_table_is_a_sample_of():
-    """Check the coverage of 12 shares in each of 25 samples."""
     people, inside = population(), []
     real = [(people[name] == value)[group].mean() for name, value, group in _asked(people)]
     far = student.ppf(0.975, 79)

@@ -83,7 +83,6 @@ def test_a_unit_adds_one_in_all_wherever_its_rows_are():
 
 @pytest.mark.parametrize("name", ["mst", "aim", pytest.param("gem", marks=pytest.mark.slow)])
 def test_rows_are_drawn_by_the_size_of_units(name):
-    """The shares of the units are different from the shares of the rows."""
     codes = households(np.random.default_rng(0))
     _, model = fitted(codes, name, epsilon=50)
     rows = rows_of_units(model)

@@ -427,8 +427,6 @@ def test_rows_that_were_raked_follow_from_the_measurements_and_the_means(with_me
 
 
 def test_rows_that_were_moved_are_found(told):
-    """The values are changed in both files and are within the bounds."""
-
     def change(copy):
         rows = pd.read_parquet(copy / "synthetic.parquet")
         rows["PAY"] = (rows["PAY"] * 1.5).clip(0, 1000000).round().astype(rows["PAY"].dtype)
@@ -494,7 +492,7 @@ def cheaper_throughout(card, times):
 
 
 def test_a_part_of_the_price_below_nothing_is_found(of_card):
-    """Regression test for a negative part of ρ, with which the value of ε on the card could be too small."""
+    """Regression test for a negative part of ρ. The value of ε on the card could be too small because of this part."""
 
     def change(card):
         parts = dict(card["guarantee"]["split_of_rho"])
@@ -525,7 +523,9 @@ def test_choices_that_some_measurements_lack_are_found(of_card):
 
 
 def test_caveats_of_another_synthesizer_do_not_spare_the_check_of_a_price(of_card):
-    """Regression test for the caveat of another synthesizer, with which the value of ε was not checked."""
+    """Regression test for the caveat of another synthesizer. If the card contains this caveat, the value of ε must also
+    be checked.
+    """
 
     def change(card):
         cheaper_throughout(card, 0.01)
@@ -564,7 +564,6 @@ def test_a_card_that_contradicts_its_own_settings_is_found(of_card, change, faul
     ],
 )
 def test_a_card_of_what_no_release_writes_ends_in_a_sentence(of_card, change):
-    """Regression test: each of these cards raised an unexpected exception."""
     with pytest.raises(InputError, match=r"card\.json of release .* has '[\w.]+' = .*, which is no "):
         of_card(lambda copy: rewrite(copy / "card.json", change))
 
@@ -634,8 +633,6 @@ def test_rows_of_other_groups_and_relations_are_found(edited, change, fault):
 
 
 def test_a_mean_that_counts_contradict_is_found(told):
-    """The mean and its interval are changed in means.json and on both cards."""
-
     def change(copy):
         def move(found):
             for each in (mean for own in found["outcomes"]["PAY"].values() for mean in (own, *own["strata"].values())):

@@ -177,9 +177,6 @@ def test_totals_of_people_give_the_post_stratified_estimate_and_the_error_of_its
 
 @pytest.mark.parametrize("kind", ["shared", "per-stratum", "units"])
 def test_weighted_numbers_of_a_fit_by_strata(kind):
-    """Check nine intervals of a fit with a seed, also if the strata are measured separately or all units have the same
-    weight.
-    """
     frame = people(0, 8000)
     schema, codes = SCHEMA, CodedTable.encode(frame, SCHEMA).codes
     if kind == "units":

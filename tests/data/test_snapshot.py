@@ -44,7 +44,6 @@ def multiset(rows):
 
 
 def test_digests_are_equal_as_multisets_are():
-    """The test uses all tables with at most two rows, and all tables with three rows of which two are equal."""
     values = [(sex, age, job) for sex in (1, 2) for age in (10.0, 50.0, None) for job in ("yes", "no")]
     tables = (
         [[]]

@@ -137,7 +137,6 @@ def test_the_page_from_nothing_to_a_release(reader, tmp_path):
 
 @pytest.mark.slow
 def test_the_units_of_systemd_are_whole(tmp_path):
-    """The block is run up to the call of systemd, and the units are checked with systemd-analyze."""
     home = tmp_path / "home"
     where = checkout(home / "equistrata")
     installed(where)

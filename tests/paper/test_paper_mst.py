@@ -57,7 +57,6 @@ def test_scores_are_the_entrywise_l1_distance_at_sensitivity_one():
 
 
 def test_one_row_moves_no_score_by_more_than_one():
-    """The model is fixed, and each possible row is added."""
     table = table_of(60, (2, 3, 2), seed=3)
     schema = table.schema
     model = FAST.estimate(schema, [Measurement((n,), np.full(schema[n].size, 25.0), 3.0) for n in "ABC"])

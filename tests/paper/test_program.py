@@ -101,7 +101,6 @@ def test_the_talks_figures(paper, home):
 
 @pytest.mark.parametrize(("name", "number", "runs"), [("federated", 4, 30), ("ratio", 3, 4)])
 def test_the_same_seed_gives_the_same_table(paper, home, name, number, runs):
-    """The table must also contain all of the published numbers."""
     for output in ("one", "two"):
         result = paper(name, number, "--runs", runs, "--output", output)
         assert result.returncode == 0, result.stderr

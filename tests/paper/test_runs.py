@@ -40,7 +40,6 @@ def table():
     ],
 )
 def test_a_line_is_of_the_form_that_it_names(table, cell, settings):
-    """The same fit by hand must have the same scores for the form of the paper and for ours."""
     line = synthesizers.measure_on(cell, table)
     rng = np.random.default_rng(3)
     rows = table.take(rng.random(len(table)) < 0.8)
@@ -75,7 +74,6 @@ def test_real_rows_have_no_error_and_a_classifier(table):
 
 
 def test_mean_lines():
-    """One cell is computed by hand, and the exact relations of the other cells are checked."""
     cells = [MeanCell("WKHP", "SEX_RAC1P", name, 0.5, 1) for name in ESTIMATORS]
     lines = {cell.estimator: means.measure(cell, SAMPLE) for cell in cells}
     assert lines[RELEASED] == means.measure(cells[-1], SAMPLE)

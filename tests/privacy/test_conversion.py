@@ -1,4 +1,6 @@
-"""Tests of the conversions between ρ and (ε, δ), which must be tight. The privacy cost must not be too small."""
+"""Tests of the conversion between zCDP and approximate differential privacy. The conversion must be tight, and the
+privacy cost must not be too small.
+"""
 
 import math
 

@@ -113,7 +113,6 @@ def test_shapes_and_types(source, shape):
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_cells_are_independent(source):
-    """The correlation of 20,000 pairs of cells is within 6 standard errors."""
     drawn = gaussian(source, np.zeros((20_000, 2), dtype=np.int64), 10.0)
     assert abs(np.corrcoef(drawn.T)[0, 1]) < 6 / math.sqrt(20_000)
 

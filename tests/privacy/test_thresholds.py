@@ -1,4 +1,4 @@
-"""Tests of the threshold for values that have many rows. The tests also check the value of δ and the cost of δ in ρ."""
+"""Tests of the threshold for values that have many rows, of the value of δ, and of the cost of δ."""
 
 from __future__ import annotations
 
@@ -47,7 +47,6 @@ def test_neighbours_differ_by_rho_and_by_delta() -> None:
 
 
 def test_a_value_of_one_row_is_kept_as_rarely_as_stated() -> None:
-    """The test uses the secure source of noise and 4,000 values. Each of the values has a single row."""
     delta = 0.01
     kept, found = often(np.ones(4000, dtype=np.int64), Rho(0.5), delta, Budget(Rho(0.5)), SecureNoise(), "jobs")
     assert len(kept) <= 4000 * delta + 5 * math.sqrt(4000 * delta)
@@ -80,7 +79,7 @@ def test_nothing_is_there_to_be_found() -> None:
 @pytest.mark.parametrize("delta", [1e-12, 1e-9, 1e-5])
 @pytest.mark.parametrize("share", [0.001, 0.01, 0.05, MOST_PART])
 def test_rho_that_buys_delta_leaves_the_budget_whole(epsilon: float, delta: float, share: float) -> None:
-    """The rest of ρ is converted to the rest of δ and the same ε, so that the total is (ε, δ)-DP."""
+    """The total must be (ε, δ)-DP. The rest of ρ must therefore be enough for ε and the rest of δ."""
     whole = Rho.from_epsilon_delta(epsilon, delta)
     small = bought(whole * share, [(epsilon, delta)])
     assert small == pytest.approx(share * delta)

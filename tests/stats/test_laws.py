@@ -33,9 +33,6 @@ def test_normal_laplace_is_the_convolution(ratio, z):
 
 @pytest.mark.parametrize("ratio", [1e-8, 0.5, 20.0, 1e6, 1e12])
 def test_normal_laplace_tails_do_not_overflow_or_cancel(ratio):
-    """The survival function must be positive and decreasing in the tail, and must be symmetric to the distribution
-    function.
-    """
     law = NormalLaplace(sd=1.0, scale=1.0 / ratio)
     x = np.linspace(0, 30, 301)
     with np.errstate(all="raise", under="ignore"):

@@ -50,7 +50,6 @@ def test_coverage_by_simulation():
 
 
 def test_the_width_costs_little():
-    """The mean width at v = 0 is relative to the width for a known variance."""
     w = np.linspace(-8, 8, 4001)
     for omega, most in ((0.1, 1.005), (0.4, 1.055), (0.7, 1.13)):
         width = (np.sqrt(variance_factor(omega * w, omega, 0.9)) * norm.pdf(w)).sum() / norm.pdf(w).sum()

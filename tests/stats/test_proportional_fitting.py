@@ -8,7 +8,6 @@ from equistrata.stats.proportional_fitting import with_sums
 
 
 def test_of_tables_with_these_sums_it_is_the_nearest_in_relative_entropy():
-    """The table has an axis of length 1, which can be included in the sum."""
     rng = np.random.default_rng(0)
     table, other = rng.random((2, 3, 4, 1)) + 0.1
     sums = [other.sum(0, keepdims=True), other.sum(1, keepdims=True)]

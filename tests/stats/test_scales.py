@@ -29,7 +29,6 @@ def test_what_is_missing_counts_by_itself():
 
 
 def test_groups_of_codes_have_a_place_in_their_middle_and_missing_ones_come_last():
-    """Bins 0 and 1 are in the same group, which is at 1. The code that is not a number is in the last group."""
     scale, order = Scale.of(NUMBERS).merged((1, 1, 3, 2, 0))
     assert scale.places.tolist() == [1.0, 3.0, 7.0]
     assert order == [1, 3, 2, 0]

@@ -40,7 +40,6 @@ def test_the_cells_of_all_marginals_are_those_of_each_added_up(degree):
 
 @pytest.mark.parametrize("sizes", [(2, 9, 3, 5), (4, 4, 4, 4), (7,), (3, 8)])
 def test_no_spanning_tree_has_more_cells(sizes):
-    """The result is compared with Kruskal's algorithm."""
     part, found = dict(enumerate(range(len(sizes)))), []
     for a, b in sorted(combinations(range(len(sizes)), 2), key=lambda pair: -sizes[pair[0]] * sizes[pair[1]]):
         if part[a] != part[b]:
@@ -51,7 +50,7 @@ def test_no_spanning_tree_has_more_cells(sizes):
 
 
 TIED = [Impossible(("c0", "c1", "c2"), ((0,), (0,), (0,)))]
-# No two values of a column are equivalent, so the combinations cannot be merged.
+# All values of a column are different, so the combinations cannot be merged.
 BUSY = [Impossible(("c0", "c1", "c2"), ((n,), (n,), (n,))) for n in range(200)]
 
 
@@ -74,7 +73,7 @@ def test_what_would_fail_after_it_was_paid_for_is_refused(synthesizer, strata, s
 
 
 def test_what_is_refused_does_fail():
-    """If the check were not used, MST would raise the same error after its measurements."""
+    """If this check is not used, the same error must be raised by MST after the measurements."""
     strata = whole([12, 12, 12], TIED)
     small = MST(engine=MirrorDescent(most_cells=1500))
     with pytest.raises(InputError, match="needs 1,728 cells, more than 1,500"):
@@ -96,7 +95,7 @@ def test_a_pair_too_wide_for_any_model_is_left_out_instead():
 
 
 def test_structural_zeros_count_where_they_hold():
-    """The columns are connected in only one of the strata, which determines the size."""
+    """The columns are connected in only one of the strata. The size is the size of this stratum."""
     tied = [Impossible(("c3", "c0", "c1", "c2"), ((1,), (0,), (0,), (0,)))]
     strata = Strata.over(schema([60, 60, 60, 2], tied), ["c3"])
     with pytest.raises(InputError, match="216,000 cells, more than 131,072"):

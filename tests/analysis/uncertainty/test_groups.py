@@ -15,7 +15,6 @@ def learned(evidence):
 
 
 def test_a_group_that_alone_differs_raises_the_variance_of_its_column():
-    """W has a different distribution in one of six groups."""
     alike = people(20_000, 3)
     codes = np.array(alike.codes)
     there = (codes[:, 0] == 1) & (codes[:, 1] == 1)

@@ -208,7 +208,6 @@ def test_real_numbers_have_bins_of_a_round_width(bounds, width):
 
 
 def test_bins_do_not_change_with_the_unit():
-    """The bins for thousands are the bins for ones in the other unit."""
     for bounds in ((0, 250), (10, 60), (-2, 40)):
         thousands = (1000 * bounds[0], 1000 * bounds[1])
         assert scale_of(*bounds) == scale_of(*thousands)
@@ -276,7 +275,6 @@ def test_a_number_that_a_rule_cuts_off_is_not_drawn_beyond_the_cut():
 
 @pytest.mark.parametrize("integer", [True, False])
 def test_rules_on_values_cut_fine_bins(integer):
-    """A range in a rule must be a union of bins, and the sampled values must satisfy the rule."""
     pay = f"{{lower: -500, upper: 100000, integer: {str(integer).lower()}}}"
     text = f"columns: {{PAY: {pay}, JOB: {{values: [no, yes]}}}}\nimpossible: [{{PAY: '>12345', JOB: 'no'}}]"
     schema = Schema.from_dict(yaml.safe_load(text.replace("[no, yes]", "['no', 'yes']")))

@@ -124,7 +124,6 @@ def test_recoded_values_overrule_equal_ones():
     st.lists(st.text("0123456789.eE+-_ \u0661", max_size=8) | st.floats(width=64).map(repr) | st.integers().map(str))
 )
 def test_many_texts_are_the_numbers_that_each_of_them_is(texts):
-    """Compare the values that Arrow parses with the values that Python parses one by one."""
     found, missing = numbers_of(pd.Series(texts, dtype="str").array)
     alone = [number_in(text) for text in texts]
     assert [None if np.isnan(number) else number for number in found] == alone

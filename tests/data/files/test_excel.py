@@ -107,7 +107,6 @@ def test_a_formula_with_a_value_is_one(made: Made, inside: str) -> None:
 
 
 def test_a_wrong_size_of_a_sheet_loses_no_cell(made: Made) -> None:
-    """Some programs write a wrong size."""
     path = made({"People": [["SEX", "AGE"], [1, 20], [2, 30]]})
     rewritten(path, rb'<dimension ref="[^"]*"', b'<dimension ref="A1:A2"')
     assert cells(path) == [[1, 20], [2, 30]]

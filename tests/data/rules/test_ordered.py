@@ -67,7 +67,6 @@ def test_rows_that_can_obey_do_and_keep_their_codes(columns, rules, seed):
 @settings(deadline=None, max_examples=6)
 @given(st.tuples(NUMBERS, NUMBERS, NUMBERS), st.booleans())
 def test_bins_that_are_ruled_out_have_no_numbers_in_order(columns, strict):
-    """The result is compared with all pairs of numbers of the two bins."""
     schema = schema_of(columns, [(("A", "B"), "<" if strict else "<=", "")])
     low, high = schema["A"], schema["B"]
     rng = np.random.default_rng(0)

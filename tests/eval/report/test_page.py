@@ -122,7 +122,6 @@ def test_a_free_audits_page_as_it_is_seen(browser, tmp_path, scheme, size):
 
 
 def test_a_page_that_misbehaves_is_seen(browser, tmp_path):
-    """The page contains a script with an error, an image from another file, and an image that has no description."""
     page = tmp_path / "bad.html"
     page.write_text("<title>x</title><script>console.error('no'); x.y</script><img src='other.png'>")
     with opened(browser, page.as_uri()) as (seen, wrong):

@@ -75,7 +75,6 @@ def test_the_order_of_declared_values_does_not_matter(order):
 
 
 def test_the_unit_does_not_matter():
-    """The distances must not change, except for the Wasserstein distance, which must be multiplied by 100."""
     cents = replace(PAY, lower=0, upper=100_000, edges=tuple(100 * edge for edge in PAY.edges))
     pair = pair_of()
     scaled = [

@@ -70,7 +70,6 @@ def test_estimates_are_those_of_the_pooled_rows():
 
 
 def test_one_stratum_of_two_arms_is_the_private_difference():
-    """The width must be the same as for a single holder of all rows."""
     frames, agreed = tables(3, 1000), plan(strata=())
     found = federate(agreed, aggregator(agreed, frames))
     alone = private_difference(
@@ -219,7 +218,6 @@ def test_twice_the_signal_is_caught(place, share, ends):
 
 
 def test_the_answers_that_are_attacked_are_the_holders_own(monkeypatch):
-    """A single run of `answers` must use the same random numbers as `TableHolder`."""
     monkeypatch.setattr(sys.modules[__name__], "RUNS", 1)
     frames, _ = neighbours(0.0, 10.0)
     agreed = plan(**ONE_CELL)
@@ -231,8 +229,8 @@ def test_the_answers_that_are_attacked_are_the_holders_own(monkeypatch):
 
 
 def test_a_theta_that_forgets_the_drop_outs_is_caught(monkeypatch):
-    """If one of the three holders is missing, the number of people is four. If the value of θ is larger, the attack
-    must succeed.
+    """If a holder is missing, θ must be computed for the four people of the other holders. The attack must refute a
+    larger value of θ.
     """
     agreed = plan(**ONE_CELL, mean_share=0.99, missing=1, largest_share=0.34)
     assert agreed.rows_left(6) == 4

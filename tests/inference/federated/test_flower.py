@@ -540,7 +540,6 @@ print("refused", refused)
 @pytest.mark.slow
 @pytest.mark.usefixtures("environment")
 def test_a_holder_s_command_ends_with_the_run_even_if_its_holder_was_killed(tmp_path):
-    """Two of the four commands do not end. The holder of one of them is killed."""
     for_ever = "open(os.environ['PIDS'] + sys.argv[1], 'w').write(str(os.getpid())); {}; time.sleep(600)"
     pids = tmp_path / "pids-"
     commands = [says([1]), says([1])]

@@ -46,7 +46,6 @@ def test_exact_is_the_convolution(n, m, theta):
 
 
 def test_a_window_changes_nothing(monkeypatch):
-    """A sum over a window is compared with the sum over the whole range of z."""
     settings = [(n, m, theta) for n, m in ((3000, 1), (300, 20)) for theta in (0.01, 0.25)]
     windowed = [renyi_exact(*setting, order) for setting in settings for order in (1.5, 2, 64)]
     assert sum_law.law_of(3000, 1, 0.01).high - sum_law.law_of(3000, 1, 0.01).low < 2000
@@ -68,9 +67,6 @@ def test_rows_worked_on_in_blocks_change_nothing(monkeypatch):
 
 @pytest.mark.parametrize(("n", "m"), [(2, 1), (6, 1), (25, 1), (3, 2), (4, 4), (8, 3)])
 def test_no_other_neighbours_are_further_apart(n, m):
-    """All mixtures of the other trials are compared in both directions, and the accounted case must
-    be the worst case.
-    """
     for theta, order in product((0.05, 0.25), (1.1, 2, 16, 200)):
         claimed = renyi_exact(n, m, theta, order)
         others = (n - 1) * m

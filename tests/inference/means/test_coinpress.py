@@ -161,7 +161,6 @@ def test_intervals_for_a_population_of_units_allow_for_rows_that_are_alike(sizes
 
 
 def test_noisy_sizes_are_right_without_rows():
-    """An empty stratum must have a wide interval, and its noise must not change the mean of the population."""
     groups, confident = {"full": normal(5000), "empty": np.empty(0)}, 0
     for i in range(50):
         found = stratified_coinpress(
@@ -391,7 +390,6 @@ def test_a_count_that_was_paid_for_elsewhere_costs_nothing_here():
 
 
 def test_it_divides_by_the_count_that_was_paid_for():
-    """For a single step without noise, the sum of differences from the middle is divided by the given count."""
     values = normal(400)
     found = coinpress_mean(
         values, **SETTINGS, steps=1, sizes="noisy", rows=RowCount(380.0, 20.0), bounds=(0, 100), noise=NoNoise()

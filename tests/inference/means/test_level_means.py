@@ -325,7 +325,7 @@ def test_half_goes_to_all_rows_where_strata_can_be_read_and_more_where_they_cann
 
 
 def test_strata_that_cannot_be_read_do_not_decide_the_split_of_those_that_can():
-    """Regression test for a stratum with only 15 rows, with which the share of ρ for all rows was .95."""
+    """Regression test for a stratum with only 15 rows, with which the share of ρ for all rows was .95 instead of .5."""
     settings = CoinpressSettings(0.0, 99.0, 23.0, bounds=(0.0, 99.0))
     large = [5300.0, 5700.0, 1100.0, 1300.0, 850.0]
     plain = best_split(large, settings, Rho(0.02))

@@ -40,9 +40,6 @@ QUESTIONS = [
 @pytest.mark.parametrize("asked", QUESTIONS)
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 5.0])
 def test_a_plan_agrees_with_itself(asked, epsilon):
-    """A stratum is readable if it has enough rows, if the smallest ε is at most the planned ε, and if the goal is
-    reached.
-    """
     needed = asked.rows(epsilon)
     for part in plan_strata(asked, SIZES, epsilon):
         assert (part.status == "readable") == (part.rows >= needed)

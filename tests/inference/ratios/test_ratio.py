@@ -82,8 +82,8 @@ def test_the_corrections_add_the_variance_of_the_noise(mechanism, log):
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_intervals_cover(mechanism, weighted):
-    """There are 400 intervals. The level is 95 %, the value of ε is 0.3 and the number of rows is 2000. The probability
-    that fewer than 362 of the intervals cover the ratio is less than 10⁻⁴.
+    """The test uses 400 intervals at level 95 % for 2000 rows. The probability that fewer than 362 of the intervals
+    cover the ratio is less than 10⁻⁴.
     """
     hits = 0
     for i in range(400):
@@ -191,8 +191,8 @@ def test_equal_ratios_keeps_its_level_where_one_group_has_three_labels():
 
 
 def test_equal_ratios_sees_a_difference_where_labels_are_few():
-    """The groups have 14 and 9 labels. There are 300 pairs. The number of rejections is 0 for Wald's test, and about a
-    fifth for this test.
+    """The groups have 14 and 9 labels. There are 300 pairs. For Wald's test, the number of rejections is 0. For this
+    test, it is about a fifth.
 
     The tolerance of .07 is three standard errors.
     """

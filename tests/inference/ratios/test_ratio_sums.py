@@ -72,7 +72,6 @@ def test_the_sensitivity_is_that_of_the_proof(mechanism, exact):
 @pytest.mark.parametrize(("mechanism", "norm"), [("gaussian", 2), ("laplace", 1)])
 @pytest.mark.parametrize("composition", ["joint", "basic"])
 def test_whole_numbers_of_a_row_stay_under_the_lattice_sensitivity(composition, mechanism, norm, weighted, binary):
-    """The rounding is included. For "basic", the coordinates are separate."""
     design = of_price(mechanism, composition, weighted, binary).design
     score, label, weight = rows(4000, weighted, binary)
     one_each = (x[:, None] for x in (score, label))

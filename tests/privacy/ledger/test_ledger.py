@@ -337,7 +337,6 @@ def _flip(source, target, offset, bits):
 
 
 def test_a_flipped_byte_anywhere_in_history_is_found(file, tmp_path):
-    """A bit is changed in each text of each row and of the definitions of the tables."""
     content, victim = file.read_bytes(), tmp_path / "victim.db"
     texts = {
         str(value).encode() for table in _content(file) for row in table for value in row if isinstance(value, str)

@@ -142,7 +142,6 @@ HOSTILE = {
 
 
 def test_the_worker_cannot_open_raise_cut_or_spoil_anything(worker, urls):
-    """Each statement must fail with the default settings and with other settings of the session."""
     before, spent = worker.verify(), worker.spent("people")
     refused = {}
     for session in ((), ("SET standard_conforming_strings = off", "SET search_path = public, pg_catalog")):

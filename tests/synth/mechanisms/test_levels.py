@@ -167,9 +167,9 @@ def test_columns_within_strata_get_less_where_there_are_many():
 def test_columns_within_strata_get_more_where_they_say_more_of_the_workload():
     """The share must be larger if there are more sets of three columns with at most one column that is not a stratum.
 
-    If there are four strata and ten columns, this is the case for 40 of the 120 sets. The odds of the share are then
-    twice as large. They are relative to the value of 8/7 for two strata and ten columns, which was used to tune the
-    shares. With fewer strata, or above `largest`, the share is not increased.
+    If there are ten columns and four of them are strata, this is the case for 40 of the 120 sets. The odds of the share
+    are then twice as large. They are relative to the value of 8/7 for two strata and ten columns, which was used to
+    tune the shares. With fewer strata, or above `largest`, the share is not increased.
     """
     schema = Schema("many", tuple(Column(name, values=(0, 1)) for name in "STUVABCDEF"))
     for strata, settled in (("S", 0.0), ("ST", 8 / 120), ("STU", 22 / 120), ("STUV", 40 / 120)):
@@ -277,7 +277,6 @@ def test_predictions_put_each_stratum_in_its_place_and_say_nothing_of_the_others
     ],
 )
 def test_a_model_of_all_rows_is_one_of_each_stratum(names, impossible):
-    """Each marginal of the model must be the sum of the marginals of the strata, for all levels."""
     schema = replace(SCHEMA, impossible=impossible)
     strata, table = Strata.over(schema, STRATA.columns), table_of(4000, 3, schema)
     model = ENGINE.estimate(schema, exact(table, *names))
@@ -296,7 +295,6 @@ def test_a_model_of_all_rows_is_one_of_each_stratum(names, impossible):
 
 @pytest.mark.parametrize("shrinkage", [True, False])
 def test_exact_measurements_are_cut_into_exact_strata(shrinkage):
-    """The marginals of the population are sums of measured marginals, so they must not change."""
     table = table_of(20_000, 4)
     models, sizes = cut(
         STRATA, exact(table, ("R", "S"), ("A", "S", "R"), ("A", "S", "B", "R"), ("B",), sigma=2.0), ENGINE, shrinkage

@@ -67,7 +67,6 @@ def test_measures_every_column_then_a_spanning_tree(sizes, kind):
 
 @BOTH
 def test_picks_the_dependent_pairs_when_noise_is_low(kind):
-    """A and B are equal and C and D are equal, so both pairs must be in the tree."""
     rng = np.random.default_rng(0)
     a, c, e = rng.integers(0, 3, (3, 20_000))
     table = CodedTable(np.stack([a, a, c, c, e], axis=1).astype(np.uint8), schema_of(3, 3, 3, 3, 3))

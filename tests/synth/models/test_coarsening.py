@@ -70,7 +70,6 @@ def test_narrow_columns_and_those_that_are_kept_are_not_merged():
 
 
 def test_what_was_measured_is_what_the_merged_model_is_made_of():
-    """The codes are merged, measured and expanded again, and the result is compared with the model of all codes."""
     rows = table()
     measurements = [*exact(rows, ("X",), ("Y",), ("Z",), ("Y", "Z")), merged_pair(rows)]
     coarse = Coarsening.of(SCHEMA, measurements)
@@ -141,7 +140,9 @@ def test_it_comes_back_from_disk(tmp_path):
     "mechanism", [MST(), AIM(), GEM(rounds=8, engine=MixtureDescent(30, 200))], ids=lambda m: m.name
 )
 def test_a_pair_of_a_wide_column_is_measured_where_all_codes_would_drown(mechanism):
-    """A table of all codes has too much noise for a relation in 2,000 rows. The total cost must be the same."""
+    """If all of the codes are used, the noise is too large for a relation in 2,000 rows. The total cost must be the
+    same.
+    """
     rows = table(2000)
     measured, log = mechanism.measure_with_log(rows, Rho(0.02), SeededNoise(1))
     pairs = [m for m in measured if {"X", "Y"} <= set(m.columns)]

@@ -200,7 +200,6 @@ def test_rules_that_tie_wide_columns_keep_each_strata_s_part_of_who_bought_nothi
 
 @pytest.mark.parametrize("most", [2.0, 9.5, FINE_GROUPS])
 def test_merged_columns_have_at_most_the_codes_that_a_release_makes_room_for(most):
-    """The noisy counts are smooth, equal, in a single bin, or large in each second bin."""
     rng, sizes = np.random.default_rng(0), merged_sizes(SHOPPERS, ("TIER",))
     for shape in (np.ones, lambda n: np.arange(n) == 3, lambda n: 0.97 ** np.arange(n), lambda n: np.arange(n) % 2):
         measurements = [

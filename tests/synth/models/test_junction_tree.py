@@ -130,7 +130,6 @@ def test_counting_only_what_changed_gives_the_same_cliques(graph):
 
 @given(graphs)
 def test_what_joining_two_variables_makes_of_an_order_is_never_too_little(graph):
-    """The result is compared with the same order for the new graph."""
     sizes, cliques, (a, b) = graph
     order = Elimination(sizes, cliques)
     neighbours = {

@@ -146,9 +146,6 @@ def test_samples_follow_the_model_for_all_pairs_and_triples():
 
 
 def test_columns_stay_independent_within_a_component():
-    """For a single component and many small samples, the mean and the variance of the cells of a
-    pair must be correct.
-    """
     schema = schema_of("CA", ())
     model = ProductMixture(schema, 1.0, np.ones(1), (np.full((1, 4), 0.25), np.full((1, 3), 1 / 3)))
     rng = np.random.default_rng(0)
@@ -198,9 +195,6 @@ SETS = [["A"], ["C"], ["E"], "AB", "CA", "CE", "ABD", "FBA", "CAB", "EAC", "CDF"
 
 @pytest.mark.parametrize("sets", [SETS, [["C"]], ["AB"], ["ABD", "C"], ["CE"], []])
 def test_the_loss_and_its_gradient(sets):
-    """The residuals are compared with the marginals of the model, and the gradient with central differences of the
-    loss.
-    """
     schema = schema_of()
     noisy = [*measurements_of(schema, sets), Measurement((), np.array(60.0), 1.0)]
     noisy.append(Measurement(("C", "A"), np.array([[9.0, 3.0], [5.0, 1.0]]), 2.0, ((0, 0, 1, 1), (0, 1, 1))))

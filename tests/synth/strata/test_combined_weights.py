@@ -62,7 +62,6 @@ def test_public_shares_stand_where_noise_is_huge(sigma, seed):
 
 @pytest.mark.parametrize("sigma", [5.0, 500.0, 5000.0])
 def test_public_shares_that_are_right_are_kept_at_any_noise(sigma):
-    """The mean error over 20 seeds must be less than a tenth of the error of the counts."""
     both, noisy = (
         np.mean([distance(make(readings(OLD * 1.1, sigma, seed)), OLD) for seed in range(20)])
         for make in (lambda r: combined_weights(STRATA, r, public()), lambda r: noisy_weights(STRATA, r))
@@ -124,7 +123,6 @@ def test_one_race_that_has_tripled_is_seen_in_both_sexes():
 @pytest.mark.parametrize("total", [True, False])
 @pytest.mark.parametrize("listed", [0.0, 2.0])
 def test_a_stratum_that_the_public_table_hardly_knows_is_found(listed, total):
-    """The stratum has 10,000 people and 0 or 2 in the public table. The noise of the count is 400."""
     old, new = OLD.copy(), NEW.copy()
     old[3], new[3] = listed, 10_000
     found = vector(combined_weights(STRATA, readings(new, 400.0, 1), public(old, total=total)))
@@ -174,7 +172,6 @@ def test_marginals_of_the_whole_table_say_what_strata_by_themselves_say():
 
 
 def test_coarser_levels_are_heard():
-    """A measurement by race for all rows, also with merged codes, must reduce the error of the sizes of the strata."""
     fine = readings(NEW, 2000.0, 4)
     race = Measurement(("RAC1P",), NEW.reshape(2, 9).sum(0), 1.0)
     found = vector(combined_weights(STRATA, fine | {(): [race]}, public())).reshape(2, 9).sum(0)

@@ -113,10 +113,6 @@ def test_sizes_that_are_known_are_found():
 
 
 def test_sums_over_a_level_are_that_level():
-    """The states are measured with little noise and the PUMAs with much noise.
-
-    The sums of the sizes must be equal to the states, also by sex and race.
-    """
     table = table_of()
     states = measured(table, ["SEX", "PUMA", "RACE"], 1e-3, STATES)
     known = [measured(table, ["SEX", "PUMA", "RACE"], 60.0), measured(table, ["PUMA", "JOB"], 40.0), states]
@@ -143,7 +139,6 @@ def test_without_shrinkage_sizes_are_what_was_measured():
 
 
 def test_without_shrinkage_levels_agree_and_no_stratum_is_dropped():
-    """The noise is larger than the cells. The sizes must be positive, and the measured states must not change."""
     table = table_of()
     states = measured(table, STRATA.columns, 1e-3, STATES)
     fine = measured(table, STRATA.columns, 400.0)
@@ -258,7 +253,6 @@ def test_the_default_is_one_choice_also_where_strata_are_large():
 
 @pytest.mark.parametrize("mechanism", ["mst", "aim", "gem"])
 def test_a_release_by_the_api(mechanism):
-    """The rows must have declared places, and the counts by state must be close to the true counts."""
     table = table_of(6000)
     frame = table.decode(np.random.default_rng(0))
     parts = frame.pop("PUMA").str.split("/", expand=True).astype(int)

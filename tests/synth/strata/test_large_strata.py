@@ -1,6 +1,6 @@
 """Tests of large strata, which are measured separately after the columns are measured for all rows.
 
-The cost of a run is the cost of a single stratum.
+The cost of a run must be equal to the cost of a single stratum.
 """
 
 from dataclasses import replace
@@ -40,7 +40,7 @@ RHO, COUNTS = Rho(0.5), Rho(0.02)
 
 
 def table_of(rows, seed=0, schema=SCHEMA):
-    """Return rows in which B depends on A only if S is 1. The value of R is 2 for one in 50 rows."""
+    """Return a table in which B depends on A only if S is 1. The value of R is 2 for one in 50 rows."""
     rng = np.random.default_rng(seed)
     a, s, b, _, c = (rng.integers(0, n, rows) for n in SIZES.values())
     r = rng.choice(3, rows, p=(0.6, 0.38, 0.02))
@@ -78,7 +78,6 @@ def test_a_setting_that_asks_for_one_choice_gets_it(selection, levels):
 
 
 def test_every_stratum_is_measured_as_if_alone_with_what_is_left():
-    """The measurements must be equal to a run on the rows of the stratum with the same noise."""
     table, known = table_of(3000), Measurement(CUT, table_of(3000).marginal(CUT) + 0.5, 3.0)
     found, log = ALWAYS.measure_with_log(table, RHO, SeededNoise(1), [known])
     assert found[0] is known
@@ -132,7 +131,6 @@ def test_strata_that_share_rows_are_caught(monkeypatch, tmp_path):
 
 
 def test_models_are_those_of_strata_that_choose_for_themselves():
-    """The model of each stratum must be close to its rows, and the sum of the models to all rows."""
     rows = 60_000
     made = StratifiedSynthesizer(MECHANISM, CUT, epsilon=5, delta=1e-6, seed=2).fit(table_of(rows))
     (measured,) = made.measurements_.values()
@@ -154,7 +152,6 @@ def test_a_file_keeps_the_stratum(tmp_path):
 
 
 def test_public_weights_are_joined_with_the_sizes_of_strata_measured_apart():
-    """The result must be the same as for separate measurements of each stratum."""
     public = PublicWeights(dict.fromkeys(STRATA.keys, 1 / 6), "test")
     measured = measure_stratum(ALWAYS, table_of(5000), Budget(RHO), COUNTS, SeededNoise(0))
     apart = {(): [m for m in measured if not m.where]}

@@ -20,9 +20,6 @@ SEEDS = 5
 
 @pytest.mark.slow
 def test_mst_by_stratum_reaches_the_bars(acs_root):
-    """The mean of the parity error over five seeds must be at most 0.155, and the mean of the 3-way workload error must
-    be at most 0.190.
-    """
     try:
         frame = FolktablesSource(("NY",), 2024, root_dir=acs_root).read(COLUMNS)
     except ValueError as error:

@@ -438,9 +438,6 @@ def test_structural_zeros_and_impossible_strata(mechanism, levels):
 @pytest.mark.parametrize("levels", ALL_LEVELS)
 @EACH
 def test_tables_that_noise_drowns(mechanism, levels, cut, rows):
-    """The number of rows is 0 or small, and ε is 0.01. The release must contain all of the strata, also if there are
-    public weights.
-    """
     strata = Strata.over(SCHEMA, cut)
     public = PublicWeights({key: 1 / len(strata.keys) for key in strata.keys}, "test")
     for weights in ("noisy", public):
@@ -490,6 +487,5 @@ def test_no_model_outgrows_its_bound_once_rows_are_paid_for(levels):
 
 @EACH
 def test_fit_by_itself_models_the_whole_table(mechanism):
-    """A mechanism with levels can also be used as a library function."""
     result = fit(replace(mechanism, levels=Levels(CUT)), table_of(5000), Rho(1), SeededNoise(0))
     assert len(result.model.sample(10, np.random.default_rng(0))) == 10

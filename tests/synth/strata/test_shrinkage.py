@@ -187,9 +187,6 @@ def test_what_is_borrowed_is_as_uncertain_as_it_says():
 
 
 def test_it_leans_on_its_own_race_first():
-    """If there is only an effect of the race, the prediction of a stratum must be close to the other sex of the same
-    race.
-    """
     rng = np.random.default_rng(5)
     errors, against_mean = [], []
     for _ in range(30):
@@ -233,9 +230,6 @@ def test_strata_of_few_rows_differ_by_chance_and_are_told_so():
 
 
 def test_what_was_measured_over_all_rows_is_heard():
-    """All strata are equal. The noise is large for the measurements of each stratum, and small for the measurements of
-    all rows and of each sex.
-    """
     rng, share = np.random.default_rng(10), np.array([0.4, 0.3, 0.2, 0.1])
     own = measured(np.tile(share, (16, 1)), 3000, rng)
     everybody = Measurement(("AGE",), share * SIZES.sum(), 10.0)

@@ -341,9 +341,6 @@ def test_shares_follow_public_weights_or_noisy_counts(selection, counted):
 
 @pytest.mark.parametrize("selection", ["shared", "per-stratum"])
 def test_weights_that_may_be_wrong_are_joined_with_counts_at_the_counts_price(selection):
-    """The public table is wrong for a single stratum, which must follow the counts. The other
-    strata must not change.
-    """
     sizes = (4000, 2000, 1000, 500, 500, 3000)
     strata = Strata.over(SCHEMA, CUT)
     old = dict(zip(strata.keys, (4000, 2000, 1000, 500, 500, 300), strict=True))
@@ -625,7 +622,6 @@ def test_the_model_of_another_schema_is_refused(tmp_path, fitted):
     ],
 )
 def test_a_rare_value_of_a_stratum_column_stays_rare(seed, people, least, most):
-    """A sex with few people is in eight regions, with a total noise of 70."""
     columns = [("SEX", 3), ("REGION", 8), ("JOB", 4)]
     schema = Schema("rare", tuple(Column(name, values=tuple(range(size))) for name, size in columns))
     rng = np.random.default_rng(seed)

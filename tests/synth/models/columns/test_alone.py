@@ -39,7 +39,6 @@ def measured(column, counts, sigma, seed, levels=None):
 
 
 def test_levels_of_an_earlier_version_are_read():
-    """The bins were measured singly and in groups of eight, and the result is compared with the normal equations."""
     counts, rng = np.linspace(0, 50, HOURS.size), np.random.default_rng(0)
     eights = (*(code >> 3 for code in range(HOURS.bins)), (HOURS.bins >> 3) + 1)
     design = np.vstack([np.eye(HOURS.size), np.arange(max(eights) + 1)[:, None] == eights])
