@@ -12,7 +12,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(find_spec("furo") is None, reason="the extra 'docs' is not installed (make docs installs it)"),
 ]
-FIRST_PICTURE = 1000  # milliseconds from disk
+FIRST_PICTURE = 1000  # at most, in milliseconds, if the page is loaded from disk
 
 
 @pytest.fixture(scope="module")

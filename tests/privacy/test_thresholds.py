@@ -1,4 +1,4 @@
-"""Tests of the threshold for values that have many rows, of the value of δ, and of the cost of δ."""
+"""Tests of the threshold for the number of rows of a value, of its value of δ and of the cost of δ in ρ."""
 
 from __future__ import annotations
 
@@ -79,7 +79,10 @@ def test_nothing_is_there_to_be_found() -> None:
 @pytest.mark.parametrize("delta", [1e-12, 1e-9, 1e-5])
 @pytest.mark.parametrize("share", [0.001, 0.01, 0.05, MOST_PART])
 def test_rho_that_buys_delta_leaves_the_budget_whole(epsilon: float, delta: float, share: float) -> None:
-    """The total must be (ε, δ)-DP. The rest of ρ must therefore be enough for ε and the rest of δ."""
+    """Check that the rest of the budget is not larger than the budget for the given ε and the rest of δ.
+
+    The total is therefore (ε, δ)-DP.
+    """
     whole = Rho.from_epsilon_delta(epsilon, delta)
     small = bought(whole * share, [(epsilon, delta)])
     assert small == pytest.approx(share * delta)

@@ -105,7 +105,7 @@ def test_a_compressed_csv_file_is_read_as_its_text_whatever_its_name(parts, name
 def test_a_compressed_file_that_is_cut_off_or_damaged_is_never_read_in_part(rows, tmp_path):
     path, whole = tmp_path / "table.csv.gz", gzip.compress(lines(rows))
     middle = len(whole) // 2
-    # The file is cut in its data, cut in its last eight bytes, and has a wrong checksum.
+    # The file is cut in its data, is cut in its last eight bytes, or has a wrong checksum.
     for content in (whole[: middle * 3 // 2], whole[:-4], whole[:-8] + bytes([whole[-8] ^ 1]) + whole[-7:]):
         path.write_bytes(content)
         for read in (

@@ -14,7 +14,7 @@ from equistrata.eval.report.page import write_report
 from equistrata.eval.report.tables import Table, csv_files
 from equistrata.eval.report.verdict import verdict
 
-FIRST_PICTURE = 1000  # milliseconds from disk
+FIRST_PICTURE = 1000  # at most, in milliseconds, if the page is loaded from disk
 TOUCHING = """figure => [...figure.querySelectorAll('.axis svg')].flatMap(svg => {
     const boxes = [...svg.querySelectorAll('text')].map(text => text.getBoundingClientRect());
     return boxes.slice(1).filter((box, i) => box.left < boxes[i].right + 2);

@@ -120,8 +120,8 @@ def test_columns_are_not_measured_within_strata_where_noise_would_drown_them():
 
 
 def test_sizes_are_not_measured_where_their_noise_floor_is_higher_than_asked():
-    """The noise of the four sizes, with a share of 0.02 of ρ, is 4·√(2/π)/√(0.04·ρ). The noise of the columns is larger
-    than the limit.
+    """The noise of the four sizes is 4·√(2/π)/√(0.04·ρ), because the share of ρ is 0.02. The noise of the columns is
+    larger than the limit.
     """
     levels, rho = Levels(("R", "S"), columns=1e-9, low_noise=1e-9, alone=0.5, sizes_noise=0.25), Rho(0.5)
     rows = 4 * (2 / np.pi) ** 0.5 / (0.04 * 0.5) ** 0.5 / 0.25
@@ -133,7 +133,7 @@ def test_sizes_are_not_measured_where_their_noise_floor_is_higher_than_asked():
 
 
 def test_columns_within_strata_get_more_where_a_cell_has_little_noise():
-    """The share of ρ is 0.2 for each of the two columns. The noise scale is therefore σ = 1/√(2·0.2·ρ) rows."""
+    """The noise scale of each of the two columns is σ = 1/√(2·0.2·ρ) rows, because the share of ρ is 0.2."""
     levels, rho = Levels(("R", "S"), columns=0.4, low_noise=0.6), 1 / (2 * 0.2 * LOW_NOISE**2)
     for factor, share in ((0.999, 0.4), (1.001, 0.6)):
         parts = dict(levels.within_strata(SCHEMA, Rho(rho * factor), 10_000))
@@ -167,9 +167,10 @@ def test_columns_within_strata_get_less_where_there_are_many():
 def test_columns_within_strata_get_more_where_they_say_more_of_the_workload():
     """The share must be larger if there are more sets of three columns with at most one column that is not a stratum.
 
-    If there are ten columns and four of them are strata, this is the case for 40 of the 120 sets. The odds of the share
-    are then twice as large. They are relative to the value of 8/7 for two strata and ten columns, which was used to
-    tune the shares. With fewer strata, or above `largest`, the share is not increased.
+    For example, there are 120 sets if there are ten columns, and 40 of the sets contain at most one other column if
+    there are four strata. The odds of the share are then twice as large. They are relative to the value of 8/7 for two
+    strata and ten columns, which was used to tune the shares. If there are fewer strata, or if the share is above
+    `largest`, it is not increased.
     """
     schema = Schema("many", tuple(Column(name, values=(0, 1)) for name in "STUVABCDEF"))
     for strata, settled in (("S", 0.0), ("ST", 8 / 120), ("STU", 22 / 120), ("STUV", 40 / 120)):
