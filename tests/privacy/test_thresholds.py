@@ -1,4 +1,4 @@
-"""Tests of the threshold for the number of rows of a value, of its value of δ and of the cost of δ in ρ."""
+"""Tests of the threshold for the number of rows of a value. The value of δ and its cost are also tested."""
 
 from __future__ import annotations
 

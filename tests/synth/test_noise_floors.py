@@ -9,8 +9,7 @@ from equistrata.synth.noise_floors import below_floor, sum_noise
 
 
 def test_the_floor_of_sizes_is_lower_where_strata_are_many_more_than_their_columns_values():
-    """The number of strata is 180 if the columns have 2, 9, 5 and 2 values. The limit is then .5·18/180 of the number
-    of rows.
+    """There are 180 strata if the columns have 2, 9, 5 and 2 values. The limit is then .5·18/180 of the number of rows.
 
     If the columns have 2 and 9 values, the limit is a quarter of the number of rows.
     """

@@ -40,10 +40,7 @@ RHO, COUNTS = Rho(0.5), Rho(0.02)
 
 
 def table_of(rows, seed=0, schema=SCHEMA):
-    """Return a table of six strata.
-
-    The relation of A and B is only in the stratum with S = 1. The value of R is 2 for one in 50 rows.
-    """
+    """Return a table in which B depends on A only for S = 1. The value of R is 2 for one in 50 rows."""
     rng = np.random.default_rng(seed)
     a, s, b, _, c = (rng.integers(0, n, rows) for n in SIZES.values())
     r = rng.choice(3, rows, p=(0.6, 0.38, 0.02))
