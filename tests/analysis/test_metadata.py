@@ -1,4 +1,4 @@
-"""Metadata of a release: a registry entry with the fields that the registry knows, and Croissant JSON-LD."""
+"""Tests of the metadata of a release: the entry for the registry and the Croissant file in JSON-LD."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from plain_release import release
 from equistrata.analysis.metadata import TO_FILL
 from equistrata.data.sources import read_frame
 
-# What the registry's schema of November 2026 has: names of fields, the required ones marked, and closed lists.
+# The fields of the registry's schema of November 2026. A required field ends with "!".
 FIELDS = {
     "basic": "name! data_curators! description! intended_use! data_product_type! data_product_region! "
     "publication_date! data_product_sector",
@@ -72,7 +72,7 @@ def registry_schema():
 
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory):
-    """A release with secure noise, and an agency."""
+    """Return the folder of a release with secure noise and the name of an agency."""
     folder = tmp_path_factory.mktemp("metadata") / "honest"
     release({"evaluate": "none", "output": str(folder), "report": {"agency": "An agency: its name", "title": "People"}})
     return folder
@@ -126,7 +126,7 @@ def test_an_honest_release_is_described_for_registry_and_catalogue(honest, tmp_p
 
 
 def test_a_release_that_does_not_verify_is_not_described(folder, tmp_path, monkeypatch, capsys):
-    """The noise of this one was seeded."""
+    """The release is not private because its noise has a seed."""
     code, _, said = command(monkeypatch, capsys, "verify", folder, "--registry", tmp_path / "entry.yaml")
     assert code == 2
     assert "not private" in said
