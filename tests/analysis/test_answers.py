@@ -1,4 +1,5 @@
 import math
+import sys
 from dataclasses import replace
 from itertools import combinations
 
@@ -439,3 +440,13 @@ def test_the_intercept_has_a_score_interval_as_the_other_coefficients():
     spread = np.sqrt(np.mean([(asked.coefficients(*each)[0] - value) ** 2 for each in draws]))
     found = score_interval(asked, (counts, asked.products(counts)), 0, draws, [], 0.0, 1.96)
     assert found == pytest.approx((value - 1.96 * spread, value + 1.96 * spread), abs=0.1 * spread)
+
+
+def test_a_notebook_shows_how_many_replicates_are_done(monkeypatch, capsys):
+    table = people(2000)
+    answers = Answers(exactly(table, ALL), count=3)
+    answers.estimate("proportion", {"Y": 1}, ["W"])
+    assert capsys.readouterr().err == ""
+    monkeypatch.setitem(sys.modules, "ipykernel", object())
+    Answers(exactly(table, ALL), count=3).estimate("proportion", {"Y": 1}, ["W"])
+    assert capsys.readouterr().err == "\rreplicate 1 of 3\rreplicate 2 of 3\rreplicate 3 of 3\n"

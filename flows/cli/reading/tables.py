@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from pydantic import Field
 
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import err, print_lines
 from equistrata.flows.cli.options import command
-from equistrata.flows.config.settings import ByPlace, Settings, setting
+from equistrata.flows.config.settings import ByPlace, Settings, setting, worker_setting
 from equistrata.flows.run.foreground import progress_bars
 
 if TYPE_CHECKING:
@@ -31,9 +28,7 @@ class ReplicateSettings(Settings):
         ..., "Folder to make, with replicate-01.parquet and so on; of weights, a .parquet or .csv file."
     )
     seed: int = setting(0, "Makes them reproducible. Public: it protects nothing.", ge=0)
-    workers: int = Field(
-        default_factory=lambda: os.cpu_count() or 1, ge=1, description="Processes that make them side by side."
-    )
+    workers: int = worker_setting("Processes that make the tables in parallel.")
 
 
 @command("replicate", ReplicateSettings)
