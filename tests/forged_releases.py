@@ -188,6 +188,7 @@ def commands(folder, honest, output):
         ("estimate", honest, folder, "mean", "AGE", "--difference"),
         ("replicate", folder, "--replicates", 2, "--workers", 1, "--output", output / "tables"),
         ("export", folder, output / "out.dta"), ("export", folder, output / "out.sav"),
+        ("export", folder, output / "out.xml"), ("export", folder, output / "out.json"),
         ("publish", folder, output / "public"), ("publish", folder, output / "public.zip"),
         ("audit", folder, "--public", "--output", output / "audit"),
         ("audit", folder, honest, "--target", "NONE", "--output", output / "audit"),
