@@ -109,8 +109,8 @@ def export_command(settings: ExportSettings) -> None:
     A .xml file is a code book in DDI-Codebook 2.5, which archives and equistrata schema draft read. A .json file is an
     OpenLineage event, which contains the names of the job, of the data set on the card and of the columns.
 
-    There is no privacy cost. The intervals that are computed by these packages do not account for the noise. Use
-    equistrata estimate or the replicates to compute intervals.
+    There is no privacy cost. The intervals that Stata and SPSS compute do not account for the noise. Use equistrata
+    estimate or the replicates to compute intervals.
 
     [bold]Examples[/bold]
       equistrata export my-release my-release.dta
