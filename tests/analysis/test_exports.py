@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from in_process import command
 
-from equistrata.analysis.exports import export, labelled
+from equistrata.analysis.interchange.exports import export, labelled
 from equistrata.analysis.release import Release
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
@@ -180,7 +180,7 @@ def test_the_command_writes_what_the_folder_has(folder, tmp_path, monkeypatch, c
 
 
 @pytest.mark.parametrize(
-    ("name", "match"), [("x.xlsx", r"exported to .dta .Stata., .sav .SPSS., not to"), ("no/x.dta", "has no folder")]
+    ("name", "match"), [("x.xlsx", r"exported to .dta .Stata., .sav .SPSS., .xml .DDI"), ("no/x.dta", "has no folder")]
 )
 def test_what_cannot_be_written(folder, tmp_path, monkeypatch, capsys, name, match):
     assert re.search(match, command(monkeypatch, capsys, "export", str(folder), str(tmp_path / name))[2])
