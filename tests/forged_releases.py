@@ -190,7 +190,7 @@ def commands(folder, honest, output):
         (*ask, "logit", "JOB=1", "--by", "AGE", "--plot", output / "plot.svg"),
         ("estimate", honest, folder, "mean", "AGE", "--difference"),
         ("replicate", folder, "--replicates", 2, "--workers", 1, "--output", output / "tables"),
-        ("export", folder, output / "out.dta"), ("export", folder, output / "out.sav"),
+        ("export", folder, output / "out.dta"), ("export", folder, output / "out.xml"),
         ("publish", folder, output / "public"), ("publish", folder, output / "public.zip"),
         ("audit", folder, "--public", "--output", output / "audit"),
         ("audit", folder, honest, "--target", "NONE", "--output", output / "audit"),

@@ -1,4 +1,4 @@
-"""docs/architecture.md: the mechanism that it has people copy works, and costs what it is given."""
+"""Tests of the custom mechanism in docs/architecture.md."""
 
 import re
 
@@ -16,7 +16,7 @@ def test_a_mechanism_of_one_s_own(repo_root, capsys):
     (script,) = re.findall(r"```python\n(.*?)```", page, re.S)
     made = {"__name__": "own"}
     exec(compile(script, "architecture.md", "exec"), made)
-    assert len(capsys.readouterr().out.splitlines()) == 6  # a heading, five people
+    assert len(capsys.readouterr().out.splitlines()) == 6  # a header and five people
     women = Strata.over(made["table"].schema, ["SEX"]).partition(made["table"])[(2,)]
     found, log = made["Alone"]().measure_with_log(women, Rho(0.01), SeededNoise(0))
     assert [each.columns for each in found] == [(name,) for name in women.schema.names]

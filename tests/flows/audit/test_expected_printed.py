@@ -16,7 +16,7 @@ def test_groups_that_are_not_known_stand_first(monkeypatch):
         off=off.__getitem__,
         sentences=["word " * 15 + "0.65\u00a0%."],
     )
-    monkeypatch.setattr(command, "expected_pages", lambda config: [("expected.html", report)])
+    monkeypatch.setattr(command, "expected_pages", lambda config, workers: [("expected.html", report)])
     with command.out.capture() as printed:
         command.expect(None)
     lines = printed.get().splitlines()

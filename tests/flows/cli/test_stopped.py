@@ -31,7 +31,7 @@ STOPPED = {
         ("replicate", "out", "--replicates", "2", "--workers", "1", "--output", "made/in"),
         f"{LANDING}.rename_to_new", "before",
     ),
-    "export": (("export", "out", "made.dta"), "equistrata.analysis.exports._write_stata", "after"),
+    "export": (("export", "out", "made.dta"), "equistrata.analysis.interchange.exports._write_stata", "after"),
     "free audit": (
         ("audit", "out", "--public", "--output", "made"), "equistrata.flows.audit.expected.write_expected", "after",
     ),
