@@ -1,4 +1,4 @@
-# Needs make and Python 3.11 to 3.13, nothing else: the first target you run makes .venv.
+# Needs make and Python 3.11 to 3.14, nothing else: the first target you run makes .venv.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile
@@ -86,8 +86,8 @@ clean: ## Remove the environment and all caches (releases stay)
 # .venv/.unfinished marks an install under way. If it is still there at the next run, that install was interrupted, and
 # the environment is made anew. The stamps are written last.
 define check-python
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null || \
-		{ echo "equistrata needs Python 3.11 to 3.13, which $(PYTHON) is not; name one, as in: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null || \
+		{ echo "equistrata needs Python 3.11 to 3.14, which $(PYTHON) is not; name one, as in: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
 endef
 
 

@@ -17,7 +17,12 @@ import equistrata
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-AT_THE_ROOT = {"contributing": "CONTRIBUTING.md", "changelog": "CHANGELOG.md"}  # page → the file that it shows
+AT_THE_ROOT = {  # page → the file that it shows
+    "contributing": "CONTRIBUTING.md",
+    "releasing": "RELEASING.md",
+    "security": "SECURITY.md",
+    "changelog": "CHANGELOG.md",
+}
 
 project = "equistrata"
 author = copyright = "The equistrata authors"

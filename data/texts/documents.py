@@ -163,7 +163,7 @@ def parse(text: str, where: str, aliases: bool = False, as_written: bool = False
     """
     try:
         _look_over(text, where, aliases, as_written)
-        document = yaml.load(text, _loader(_AS_WRITTEN if as_written else _READER, where))
+        document = yaml.load(text, _loader(_AS_WRITTEN if as_written else _READER, where))  # nosec B506
     except InputError:
         raise
     except yaml.YAMLError as error:

@@ -46,7 +46,7 @@ def template(path: Path, **filters: Callable[..., str]) -> Template:
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    environment = Environment(
+    environment = Environment(  # nosec B701
         loader=FileSystemLoader(path.parent),
         autoescape=path.name.endswith(".html.j2"),
         undefined=StrictUndefined,

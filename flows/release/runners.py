@@ -185,7 +185,7 @@ def _ray(address: str | None, workers: int, work: Workspace) -> Iterator[Executo
             stack.callback(os.environ.pop, name)
         if address is None:
             # The path of a socket can have 107 characters, and 60 of them are used by Ray.
-            short = "/tmp" if os.path.isdir("/tmp") else None
+            short = "/tmp" if os.path.isdir("/tmp") else None  # nosec B108
             folder = stack.enter_context(TemporaryDirectory(prefix="ray-", dir=short, ignore_cleanup_errors=True))
             settings |= {"num_cpus": workers, "include_dashboard": False, "_temp_dir": folder}
         stack.callback(ray.shutdown)

@@ -104,7 +104,7 @@ class TemporaryServer:
                     return None
                 self.start()
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/health", timeout=5) as answer:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/health", timeout=5) as answer:  # nosec B310
                     if answer.status == 200:
                         self.url = f"http://127.0.0.1:{self.port}/api"
             except (urllib.error.URLError, OSError):
