@@ -1,4 +1,4 @@
-"""The Poisson-binomial mechanism, in which each person reports a binomial number whose mean depends on the value.
+"""The Poisson-binomial mechanism, in which each person reports a binomial number with a mean that depends on the value.
 
 The report of a value x in [−R, R] is Z ~ Binomial(m, ½ + θx/R). Only the sum over many people is released. The sum is
 at most nm, so it is computed modulo nm + 1.
