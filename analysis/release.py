@@ -362,7 +362,6 @@ class Release:
         This is post-processing, so it costs no privacy. See docs/proofs/estimates.md.
         """
         groups = names_of(by)
-        statistic, q = ("quantile", 0.5) if statistic == "median" else (statistic, q)
         for note in bin_number_notes(self.schema, statistic, of, groups):
             warnings.warn(note, stacklevel=2)
         return self.answers.estimate(statistic, of, groups, where, level, population, design_effect, q, weighted)
