@@ -1,6 +1,6 @@
 """Commands in the docs: each is understood by the command line, and each block runs, in order, or says why it does not.
 
-docs/deploy.md is followed by test_deploy_page.py.
+docs/deploy.md is followed by test_deploy_page.py, and docs/extending.md by test_extending_page.py.
 """
 
 import json
@@ -129,7 +129,7 @@ ELSEWHERE = {
     "equistrata budget verify --card 2026-11/card.json": "the anchor is of the ledger that the page was written with",
     "export EQUISTRATA_LEDGER_URL=postgresql": "a placeholder; test_deploy_page.py runs with PostgreSQL",
 }
-FOLLOWED = ("docs/deploy.md",)  # test_deploy_page.py says the same of these
+FOLLOWED = ("docs/deploy.md", "docs/extending.md")  # test_deploy_page.py and test_extending_page.py run these
 OUTPUT = ("ny2018/", "DAYS, 4 of 4", "charged to sample", "error:", "At ε", "sample and sample-2", "proportion near",
           "synthesis by MST")  # fmt: skip
 
