@@ -76,7 +76,9 @@ def faults(release: Release) -> list[str]:
             return [*found, *unread]
         found += _checked(release, _measurements, method_faults, measured_price_faults)
         found += _checked(release, companion_faults, lacking_faults)
-        found += _checked(release, lambda each: models_faults(each.folder, each.evidence))
+        found += _checked(
+            release, lambda each: models_faults(each.folder, each.evidence, each.card["config"].get("replicates", 0))
+        )
         for table in tables:
             for check in (rows_faults, kept_faults):
                 found += _checked(release, lambda each, check=check, table=table: check(each, table))  # type: ignore[misc]

@@ -37,7 +37,7 @@ NUMBER_OUT: Sequence[Box] = (
     ("6  page", "figures, HTML,\nJSON, CSV", "eval/report/page.py", FREE),
 )
 SELECTION: Sequence[Box] = (
-    ("1  measure first", "columns over all rows,\nsizes, columns in strata", "Levels.measure_first", PAID),
+    ("1  measure first", "columns over all rows,\nsizes, columns in strata", "mechanisms/levels.py", PAID),
     ("2  model", "maximum entropy,\nfrom noisy numbers", "engine.estimate", FREE),
     ("3  score", "‖true − model‖₁ − noise:\nsensitivity 1", "Session.score", PRIVATE),
     (

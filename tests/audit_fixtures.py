@@ -26,7 +26,10 @@ STRATA = Strata.over(SCHEMA, ["G"])
 
 @dataclass(frozen=True)
 class Fixed:
-    """A score by A and B: 0, ¼, ½ (not selected), ¾, 1 and 1."""
+    """A classifier with a fixed score for each combination of A and B.
+
+    The scores are 0, ¼, ½ (not selected), ¾, 1 and 1.
+    """
 
     name: str = "fixed"
     target: str = "Y"
@@ -38,7 +41,9 @@ class Fixed:
 
 
 def people(sizes, seed=0):
-    """Rows with these numbers per stratum; columns that depend on each other and on the stratum."""
+    """Return a table with the given number of rows in each stratum, in which the columns depend on each other and on
+    the stratum.
+    """
     rng = np.random.default_rng(seed)
     group = np.repeat(np.arange(len(sizes)), sizes)
     a = rng.random(len(group)) < np.array([0.3, 0.5, 0.8])[group]

@@ -1,4 +1,4 @@
-"""An audit without Prefect: the flow's own code, in this process."""
+"""A function that runs an audit in this process without Prefect."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,12 +10,12 @@ from equistrata.flows.config.audit import AuditConfig
 
 
 def audit(*releases, **settings):
-    """Run it, a public one by default at ε = 1; the report's folder and the artifacts."""
+    """Run an audit and return the folder of its report and the artifacts. The default for a public audit is ε = 1."""
     shown, priced = [], {"epsilon": 1.0} if settings.get("mode") == "public" else {}
     plain = {name: getattr(audit_steps, name) for name in ("load_rows", "examine", "deliver")}
     artifact = {"create_markdown_artifact": lambda text, **about: shown.append((text, about))}
     with ExitStack() as patched:
-        # What is tested here is not how well it predicts, which takes most of an audit's time.
+        # These tests do not check the accuracy of the classifier, and it needs most of the time of an audit.
         patched.enter_context(mock.patch("equistrata.eval.scores.classifiers.TREES", 20))
         patched.enter_context(mock.patch.multiple(equistrata.flows.audit.flow, **plain, **artifact))
         config = AuditConfig.build(releases=releases, **{"input": "people.csv"} | priced | settings)

@@ -1,4 +1,7 @@
-"""Pages opened in a Chromium, with a watch on what goes wrong: the system's, else one that playwright installed."""
+"""Functions that open pages in Chromium and record errors.
+
+If there is no Chromium on the system, the browser of playwright is used.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ _FIRST_PICTURE = """async () => {
 
 @contextmanager
 def chromium():
-    """A browser; skips where none starts."""
+    """Return a browser, or skip the test if no browser can be started."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra 'dev')")
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     with playwright.sync_playwright() as driver:
@@ -35,10 +38,12 @@ def chromium():
 
 @contextmanager
 def opened(browser, address, size="desktop", scheme="light", within=None):
-    """A page, and what went wrong with it so far: messages, errors, and requests for anything but itself.
+    """Open a page and return it with a list of its messages, errors and requests for other resources.
 
-    Args:
-        within: requests for what begins so are its own, too.
+    Parameters
+    ----------
+    within : str, optional
+        A prefix of the addresses that the page is allowed to request.
     """
     width, height = SIZES[size]
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
@@ -59,17 +64,19 @@ def opened(browser, address, size="desktop", scheme="light", within=None):
 
 
 def first_picture(page):
-    """Milliseconds from the start of navigation until the first picture of the text is drawn; None without one."""
+    """Return the time in milliseconds from the start of the navigation to the first picture, or None if there is no
+    picture.
+    """
     return page.evaluate(_FIRST_PICTURE)
 
 
 def violations(page):
-    """What axe-core finds wrong with a page: rule, the first piece of it, and why."""
+    """Return the violations that axe-core finds in a page, as a list of the rule, the first element and the reason."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-core is not installed (extra 'dev')")
     found = axe.Axe().run(page, options={"preload": False}).response["violations"]
     return [(each["id"], each["nodes"][0]["html"], each["nodes"][0]["failureSummary"]) for each in found]
 
 
 def too_wide(page, size):
-    """By how many pixels a page is wider than the screen."""
+    """Return the number of pixels by which the page is wider than the screen."""
     return max(page.evaluate("document.documentElement.scrollWidth") - SIZES[size][0], 0)

@@ -1,10 +1,10 @@
-"""The least card that is read as a release's."""
+"""A function that returns a minimal release card."""
 
 from typing import Any
 
 
 def least_card(**parts: Any) -> dict[str, Any]:
-    """A card with these parts in place of, or beside, the ones that every card has; mappings are joined."""
+    """Return a card in which the given parts are added or replaced. If a part is a mapping, it is merged."""
     card: dict[str, Any] = {
         "name": "MST", "rows": 8003, "shrinkage": True, "strata": {"columns": ["SEX"], "count": 2},
         "guarantee": {"epsilon": 1, "delta": 1e-9, "rho": 0.1, "relation": "add_remove", "split_of_rho": {}},

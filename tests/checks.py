@@ -1,9 +1,8 @@
-"""Runs of the budget check against the server at PREFECT_API_URL, in a process that imports Prefect once.
+"""A program that runs the budget check on the server at PREFECT_API_URL, so that Prefect is imported only once.
 
-As a program it reads lines of JSON, the check's arguments, and answers each with the type and message of the state it
-ended in.
-(Prefect leaves sockets to the garbage collector, which a test that takes warnings for errors cannot have in its own
-process.)
+The program reads the arguments of a check as a line of JSON and prints the type and the message of its final state. It
+is a separate process because Prefect does not close all of its sockets, which is an error in tests where warnings are
+errors.
 """
 
 import json
@@ -15,7 +14,7 @@ from equistrata.flows.watch.budget_check import budget_check
 
 
 def main():
-    """Answer until the input ends."""
+    """Answer each line until the end of the input."""
     with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
         for line in sys.stdin:
             state = budget_check(**json.loads(line), return_state=True)

@@ -1,4 +1,4 @@
-"""What every room's tests share: reproducible Hypothesis runs, a PostgreSQL server, and the optional real ACS rows."""
+"""Fixtures for all tests, such as reproducible Hypothesis runs, a PostgreSQL server and the optional ACS data."""
 
 import gc
 import os
@@ -6,8 +6,8 @@ import secrets
 import sys
 from pathlib import Path
 
-# Before NumPy is loaded: where each of pytest's workers starts as many threads as there are cores, they wait for one
-# another, and a fit of three seconds takes a minute. Processes that tests start inherit it.
+# This must be set before NumPy is imported. If each pytest worker starts one thread per core, the threads wait for each
+# other and a fit of three seconds takes a minute. The variable is inherited by all processes of the tests.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
@@ -20,8 +20,8 @@ from equistrata.environments import FLOWER, SMARTNOISE
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Tests start many processes. Where no bytecode may be written, each of them compiles every library anew, so there it is
-# kept beside pytest's own cache, for them and for pytest's workers.
+# The tests start many processes. If Python is not allowed to write bytecode, each process compiles every library again.
+# In this case the bytecode is stored in the cache of pytest.
 if sys.dont_write_bytecode:
     sys.dont_write_bytecode, sys.pycache_prefix = False, str(ROOT / ".pytest_cache" / "bytecode")
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
@@ -29,10 +29,11 @@ if sys.dont_write_bytecode:
 
 no_power_cut()
 
-_OBJECTS = 20_000  # new ones at which garbage is looked for: at Python's 700 it takes a twentieth of all time
+# The number of new objects before a garbage collection. The default of 700 takes 5% of the total time.
+_OBJECTS = 20_000
 
-# Examples follow from the test alone, so a run on another machine sees the same ones.
-# `pytest --hypothesis-profile=explore` looks for new ones.
+# The examples depend only on the test, so they are the same on each machine. Use `pytest --hypothesis-profile=explore`
+# to search for new examples.
 settings.register_profile("fixed", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("fixed")
@@ -40,7 +41,7 @@ settings.load_profile("fixed")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """What is imported and collected stays to the end: no look for garbage goes through it, now or later."""
+    """Exclude all imported and collected objects from garbage collection, because they are used until the end."""
     gc.disable()
     found = yield
     gc.freeze()
@@ -53,7 +54,9 @@ FOREIGN = {"flower_python", "smartnoise_python"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what runs in an environment of another project: `make test` leaves it to `make test-foreign`."""
+    """Mark the tests that use an environment of another project, which are run by `make test-foreign` and not by `make
+    test`.
+    """
     for item in items:
         if FOREIGN & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.foreign)
@@ -61,25 +64,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def flower_python() -> str:
-    """The interpreter of Flower's environment; skips where there is none."""
+    """Return the interpreter of the Flower environment, or skip the test if there is none."""
     return interpreter_or_skip(FLOWER, ROOT)
 
 
 @pytest.fixture(scope="session")
 def smartnoise_python() -> str:
-    """The interpreter of smartnoise-synth's environment; skips where there is none."""
+    """Return the interpreter of the smartnoise-synth environment, or skip the test if there is none."""
     return interpreter_or_skip(SMARTNOISE, ROOT)
 
 
 @pytest.fixture(scope="session")
 def repo_root() -> Path:
-    """The repository's root folder."""
+    """Return the root folder of the repository."""
     return ROOT
 
 
 @pytest.fixture(scope="session")
 def acs_root() -> str:
-    """The folder with real ACS person files in folktables' layout, beside the repository; skips where there is none."""
+    """Return the folder of the ACS person files in the layout of folktables, or skip the test if there is none."""
     root = ROOT.parent / "shared" / "acs"
     if not (root / "2024" / "1-Year" / "psam_p50.csv").is_file():
         pytest.skip("optional ACS person files are not in ../shared/acs")
@@ -88,7 +91,7 @@ def acs_root() -> str:
 
 @pytest.fixture(scope="session")
 def postgres():
-    """The URL of a real server for the session; skips, with the reason, where none can be started."""
+    """Return the URL of a PostgreSQL server for the session, or skip the test if no server can be started."""
     pytest.importorskip("psycopg", reason="psycopg is not installed (extra 'postgres')")
     try:
         server = postgres_server("fsync=off", "max_connections=100")
@@ -101,7 +104,7 @@ def postgres():
 
 @pytest.fixture
 def new_database(postgres):
-    """Makes an empty database on the session's server, for one test, and gives its URL."""
+    """Return a function that creates an empty database on the server of the session and returns its URL."""
     import psycopg
 
     def make():

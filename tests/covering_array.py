@@ -1,7 +1,7 @@
-"""Pairwise covering arrays: few configurations, in which every two values of two factors meet at least once.
+"""Pairwise covering arrays, in which each pair of values of two factors is in at least one configuration.
 
-Interactions of two factors cause most faults of software (Kuhn, Wallace and Gallo, doi:10.1109/TSE.2004.24). The greedy
-construction is that of AETG (Cohen, Dalal, Fredman and Patton, doi:10.1109/32.605761).
+Most faults of software are caused by the interaction of two factors (Kuhn, Wallace and Gallo, doi:10.1109/TSE.2004.24).
+The array is constructed with the greedy algorithm of AETG (Cohen, Dalal, Fredman and Patton, doi:10.1109/32.605761).
 """
 
 import random
@@ -9,27 +9,27 @@ from itertools import combinations
 
 
 def pairs_of(configuration):
-    """Every two settings of a configuration, each a factor and its value."""
+    """Return all pairs of settings of a configuration. Each setting is a factor and its value."""
     return {frozenset(pair) for pair in combinations(configuration.items(), 2)}
 
 
 def all_pairs(factors):
-    """Every two values of two factors, of a mapping from factors to their values."""
+    """Return all pairs of values of two different factors, for a mapping from each factor to its values."""
     chosen = combinations(factors.items(), 2)
     return {frozenset({(a, x), (b, y)}) for (a, xs), (b, ys) in chosen for x in xs for y in ys}
 
 
 def is_refused(configuration, refused):
-    """Whether a configuration, perhaps not a whole one, has one of the refused combinations in it."""
+    """Return True if a complete or partial configuration contains one of the refused combinations."""
     return any(combination.items() <= configuration.items() for combination in refused)
 
 
 def covering_array(factors, refused, seed=0, candidates=20):
-    """Configurations without a refused combination, in which all other pairs of values are covered.
+    """Return a list of configurations that cover all pairs of values and contain no refused combination.
 
-    Each step keeps the best of some candidates: each starts from a pair that is not covered yet, and gives the other
-    factors, in random order, the value that covers the most. Raises AssertionError for a pair that no configuration
-    without a refused combination has: it is to be listed as refused.
+    In each step, the best of several candidates is added to the list. A candidate starts with a pair that is not
+    covered yet. The other factors are set in random order to the value that covers the most new pairs. If there is no
+    valid configuration with a pair, an AssertionError is raised, because this pair must be listed as refused.
     """
     rng, array = random.Random(seed), []
     left = {pair for pair in all_pairs(factors) if not is_refused(dict(pair), refused)}
@@ -45,12 +45,12 @@ def covering_array(factors, refused, seed=0, candidates=20):
 
 
 def sorted_pair(pair):
-    """A pair in an order that does not depend on hashes."""
+    """Return a pair in an order that does not depend on hash values."""
     return sorted(map(repr, pair))
 
 
 def _completed(started, factors, refused, left, rng):
-    """A configuration with these settings; None where every value of a factor is refused beside the others."""
+    """Return a configuration with the given settings, or None if all values of a factor are refused."""
     configuration = dict(started)
     for name in rng.sample([*factors], len(factors)):
         if name in configuration:

@@ -1,4 +1,4 @@
-"""A copy of a release that a function has changed, with a manifest that fits: as a forger leaves it."""
+"""A function that makes an edited copy of a release with a valid manifest, as in a forgery."""
 
 import shutil
 
@@ -6,7 +6,7 @@ from equistrata.data.texts.manifest import MANIFEST, write_manifest
 
 
 def edited_copy(folder, copy, change):
-    """The folder of the copy."""
+    """Apply a function to a copy of the release and return the folder of the copy."""
     shutil.copytree(folder, copy)
     change(copy)
     (copy / MANIFEST).unlink()

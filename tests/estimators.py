@@ -1,4 +1,4 @@
-"""Estimators and sizes, called by one dictionary of settings: tests vary one setting at a time."""
+"""Functions that call each estimator with a single dictionary of settings, so that a test can vary one setting."""
 
 import math
 
@@ -50,7 +50,7 @@ def settle(rows, **settings):
 
 
 def private_difference(treated, control, *, noise, target="pate", level=0.9, **settings):
-    """The difference of two arms under one roof."""
+    """Return the difference of two arms that are in the same process."""
     design = arm_design(**settings)
     people = [check_values(values, design.radius) for values in (treated, control)]
     chosen = [design.settings(len(values)) for values in people]

@@ -1,4 +1,4 @@
-"""The strongest form of "nothing but noise is published": by faked noise, fits of other rows are the same bits."""
+"""Tests that nothing is published except noise: if the noise is fixed, the fits to different tables are identical."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ SIZES = (2, 3, 4, 2)
 
 
 def unlike_tables():
-    """No row, one, 30,000 at random, and 777 of one kind."""
+    """Return four different tables: an empty table, a table with one row, one with 30,000 random rows, and one with 777
+    equal rows.
+    """
     tables = [table_of(0, SIZES), table_of(1, SIZES), table_of(30_000, SIZES, seed=9)]
     return [*tables, CodedTable(np.zeros((777, 4), dtype=np.uint8), schema_of(*SIZES))]
 
 
 def fits_of_the_same_bits(mechanism, level, arrays=lambda model: ()):
-    """The fits of `unlike_tables`, once they are the same: measurements, models (by their arrays), drawn rows."""
+    """Check that the fits to the tables of `unlike_tables` have the same measurements, models and samples, and return
+    these fits.
+    """
     first, *others = fits = [fit(mechanism, table, Rho(0.1), FakeNoise(level)) for table in unlike_tables()]
     for other in others:
         for a, b in zip(first.measurements, other.measurements, strict=True):

@@ -1,4 +1,4 @@
-"""What each configuration of the covering array of features must keep, and which combinations are refused instead."""
+"""The privacy checks for each configuration of the covering array, and a list of the refused combinations."""
 
 import math
 import re
@@ -12,7 +12,7 @@ from equistrata.flows.release.steps import streams
 from equistrata.privacy.budget import Rho
 
 SURVEY = "weight", "controls", "expand"
-# What the program refuses, and how its sentence begins: combinations that are not accounted for, or that mean nothing.
+# These combinations have no privacy accounting or no meaning. Each entry has the start of the error message.
 REFUSED = [
     ({"replicates": 2, "survey": "expand"}, "a release of people (expand) answers no estimates"),
     (
@@ -64,7 +64,7 @@ def assert_accounted_for(home, chosen):
             assert cost <= step.price * (1 + 1e-9), f"{step.name} costs {cost / step.price} × what it is charged"
             for stream, part in step.parts.items():
                 assert by_stream.get(stream, 0.0) <= part * (1 + 1e-9), f"{step.name} costs too much in {PARTS[stream]}"
-            if name == "alike" and chosen["relation"] == "add-remove":  # its rows are in one stratum
+            if name == "alike" and chosen["relation"] == "add-remove":  # all of its rows are in one stratum
                 assert claimed <= step.drawn * (1 + 1e-9), f"{step.name} claims {claimed / step.drawn} × its price"
             costs, chances = costs + cost, chances + chance_of(step, more_of(home, name, step.name))
             epsilon, delta = step.stated
@@ -78,7 +78,7 @@ def assert_accounted_for(home, chosen):
 
 
 def cost_of(home, name, step):
-    """What a step cost in truth, by stream of noise, and what its calls claim that the unit moved at all, in ρ."""
+    """Return the true cost of a step for each noise stream in ρ, and the sum of the claims of all changed calls."""
     first, second = calls_of(home, "table", step), calls_of(home, name, step)
     assert list(first) == list(second), f"calls on one table only: {sorted(set(first) ^ set(second))}"
     cost, claimed = dict[int, float](), 0.0
@@ -92,9 +92,11 @@ def cost_of(home, name, step):
 
 
 def chance_of(step, more):
-    """The chance that a text is kept that the neighbour's unit alone holds: at most the δ that its part of ρ buys.
+    """Return the probability that a text is kept which only the unit of the neighbour has. The probability must not be
+    larger than the corresponding part of δ.
 
-    A budget (ε, δ) is ρ, and a part of ρ buys that part of δ. All months of a series have one budget.
+    The budget (ε, δ) is equivalent to a value of ρ. A fraction of ρ is then equivalent to the same fraction of δ. All
+    months of a series have a single budget.
     """
     rate = min(Fraction(d) / Rho.from_epsilon_delta(e, d).exact for e, d in ((EPSILON, DELTA), ACCOUNT))
     chance = 0.0
@@ -108,7 +110,7 @@ def chance_of(step, more):
 
 
 def tail(least, sigma):
-    """P[N ≥ least] of discrete Gaussian noise of parameter σ², by its definition."""
+    """Compute P[N ≥ least] for discrete Gaussian noise with parameter σ² from the definition."""
     whole = np.arange(-math.ceil(50 * sigma), math.ceil(50 * sigma) + 1)
     weights = np.exp(-(whole**2) / (2 * sigma**2))
     return float(weights[whole >= least].sum() / weights.sum())

@@ -1,8 +1,9 @@
-"""Releases of a tiny table in which features meet, made of it and of its neighbours with the same answers of the noise.
+"""Releases of a small table that combine several features, and releases of its neighbours with the same noise.
 
-A configuration is one value of each of FACTORS. Its steps are one or two months and perhaps a paid audit, all charged
-to a ledger. The neighbours differ by one unit, in every month: one that has all of its rows in a cell that nobody else
-has, and one of more rows than are used, which lie across strata and hold texts of open columns that nobody else holds.
+A configuration has one value for each of the FACTORS. It is run for one or two months, and in some cases a paid audit
+is added. All of the steps are charged to a ledger. Each neighbour differs from the table by one unit in each month. All
+rows of the first unit are in a cell that no other unit has. The second unit has more rows than are used, in several
+strata and with its own texts in the open columns.
 """
 
 import hashlib
@@ -37,7 +38,8 @@ from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import Rho, relation_of
 from equistrata.privacy.ledger.ledger import Ledger
 
-AT_MOST, ALIKE, SPREAD = 3, 5, 200  # rows of a unit that are used, and that the two neighbours have
+# The number of rows of a unit that are used, and the number of rows of the units of both neighbours
+AT_MOST, ALIKE, SPREAD = 3, 5, 200
 EPSILON, DELTA = 12.0, 1e-6
 ACCOUNT = 400.0, 1e-5
 PARTS = {
@@ -71,7 +73,7 @@ FACTORS = {
 
 
 def schema_of(chosen):
-    """The schema as YAML."""
+    """Return the schema as YAML."""
     absent, code = (", missing: own", ", codes: {-1: refused}") if chosen["missing"] else ("", "")
     groups = "open" if chosen["open"] else "[a, b, c, none]"
     lines = [
@@ -97,7 +99,7 @@ def schema_of(chosen):
 
 
 def people(rows, seed, chosen):
-    """So many rows; nobody has SEX 3, and hardly anybody lives in area 11."""
+    """Return a table with the given number of rows, in which SEX is never 3 and area 11 is rare."""
     rng = np.random.default_rng(seed)
     age = rng.integers(0, 100, rows)
     frame = pd.DataFrame(
@@ -124,7 +126,10 @@ def people(rows, seed, chosen):
 
 
 def unit_of(kind, chosen):
-    """The rows of one unit: `usual`, `alike` in a cell of their own, or `spread` across strata with their own texts."""
+    """Return the rows of one unit.
+
+    The rows of the kind `alike` are in a cell of their own, and the rows of the kind `spread` are in several strata.
+    """
     usual = {
         "ST": 1,
         "AREA": 10,
@@ -138,7 +143,7 @@ def unit_of(kind, chosen):
         "W": 0,
     }
     far = usual | {"AREA": 11, "SEX": 3, "GROUP": "b", "AGE": 90, "JOB": "yes", "PAY": 1000.0, "BORN": "2009-09-15"}
-    far["W"] = 10**6  # above its bound
+    far["W"] = 10**6  # This is above the bound of the weight.
     many = chosen["unit"] in ("rows", "units")
     if kind != "spread":
         rows = [usual if kind == "usual" else far] * (ALIKE if many else 1)
@@ -153,17 +158,18 @@ def unit_of(kind, chosen):
 
 
 def tables_of(neighbour, chosen):
-    """The tables of the configuration's months, with the unit that makes them the neighbour of this name."""
+    """Return one table per month, including the unit of the given neighbour."""
     months = [people(60, month, chosen) for month in range(2 if chosen["month"] == "later" else 1)]
     kind = "usual" if neighbour is None and chosen["relation"] == "replace-one" else neighbour
     units = [] if kind is None else [unit_of(kind, chosen)]
-    # A unit is found by its id, wherever it is; rows without one are held out in their order.
+    # If rows have a unit id, the unit may be anywhere in the table. If they have none, the order of the rows decides
+    # which of them are held out.
     first = kind == "spread" and chosen["unit"] != "row"
     return [pd.concat([*units, month] if first else [month, *units], ignore_index=True) for month in months]
 
 
 def settings_of(chosen, home):
-    """A release's settings, but for the month's own; the schema and the weights are written beside them."""
+    """Return the settings that are the same for all months, and write the schema and the weights to files."""
     schema, weights = home / "people.yaml", home / "weights.csv"
     schema.write_text(schema_of(chosen))
     by = STRATA[chosen["strata"]]
@@ -203,17 +209,17 @@ def settings_of(chosen, home):
 
 
 class FindingRecorder(Recorder):
-    """A recorder that knows that a neighbour may have texts of its own in open columns, last in their order.
+    """A recorder for open columns, in which a neighbour may have additional texts at the end of the list.
 
-    Such a text is not kept, but with a chance that the threshold allows, which δ pays for: its count is written down
-    beside the calls, and the answer is far below any threshold.
+    The probability that one of these texts is kept is limited by the threshold and paid for with δ. The counts of the
+    additional texts are stored in a separate folder, and the answer for them is far below all thresholds.
     """
 
-    private, name = True, "a recorder"  # as `verify` asks of an honest release
+    private, name = True, "a recorder"  # the command `verify` expects this of a valid release
 
     @property
     def more(self):
-        """Where these counts are."""
+        """Return the folder of the counts of additional texts."""
         return self.folder.with_name(f"{self.folder.name} more")
 
     def _call(self, kind, given, scale, sensitivity, rho, draw):
@@ -229,16 +235,24 @@ class FindingRecorder(Recorder):
 
 @dataclass(frozen=True)
 class Step:
-    """A month's release or an audit: what it was charged, what it published, and what the card says after it.
+    """The release of a month or an audit, with its price, its published files and its guarantee.
 
-    Attributes:
-        name: of its recordings in the folder of a table's calls.
-        price: charged to the ledger, in ρ.
-        drawn: the price for one row, in ρ.
-        parts: stream of noise → its part of the price, in ρ.
-        published: file → bytes, without what the ledger's key decides.
-        stated: (ε, δ) of the whole folder.
-        thresholds: of open columns, as on the card.
+    Attributes
+    ----------
+    name : str
+        The name of its folder in the recorded calls of a table.
+    price : float
+        The ρ that is charged to the ledger.
+    drawn : float
+        The price for one row, in ρ.
+    published : dict
+        The content of each file, except for the parts that depend on the key of the ledger.
+    stated : tuple
+        The (ε, δ) of the complete folder.
+    parts : dict
+        The part of the price for each noise stream, in ρ.
+    thresholds : tuple
+        The thresholds of open columns, as in the card.
     """
 
     name: str
@@ -252,7 +266,7 @@ class Step:
 
 @contextmanager
 def one_process(noise):
-    """Releases and audits without Prefect, with this noise and the same public randomness each time."""
+    """Run releases and audits without Prefect, with the given noise and with the same public randomness each time."""
     with (
         without_prefect(noise, here),
         mock.patch.object(streams, "generator", lambda plan, stream: np.random.default_rng([4, stream])),
@@ -268,10 +282,13 @@ def one_process(noise):
 
 
 def made(home, name, tables, chosen, answers=None):
-    """All steps of a configuration on the tables of its months, recorded in `home/calls/<name>`, and the last folder.
+    """Run all steps of a configuration and return them with the last folder. The calls are recorded in
+    `home/calls/<name>`.
 
-    Args:
-        answers: the name under which the calls were recorded that are played back.
+    Parameters
+    ----------
+    answers : str, optional
+        The name of the recorded calls from which the answers are taken.
     """
     out, calls = home / name, home / "calls"
     out.mkdir()
@@ -294,7 +311,7 @@ def made(home, name, tables, chosen, answers=None):
             drawn = price * float(plan.drawn.total) / float(plan.price.total)
             told = _published(folder, ledger), _stated(folder)
             steps.append(Step(folder.name, price, drawn, *told, parts, tuple(card["open"])))
-        if chosen["audit"] and chosen["survey"] != "expand":  # of which an audit is refused
+        if chosen["audit"] and chosen["survey"] != "expand":  # these releases cannot be audited
             steps.append(_audited(folder, table, ledger, plan.unit, _recorder(calls, name, "audit", answers)))
     return steps, folder
 
@@ -305,7 +322,7 @@ def _recorder(calls, name, step, answers):
 
 
 def _audited(folder, table, ledger, unit, noise):
-    """A paid audit in the folder of a release."""
+    """Run a paid audit of the release in this folder."""
     audited = (folder / "manifest.json").read_bytes()
     paid = {"mode": "public", "epsilon": 8.0, "delta": DELTA, "dataset": "people", "ledger": str(ledger.path)}
     with one_process(noise):
@@ -324,9 +341,11 @@ def _stated(folder):
 
 
 def _published(folder, ledger, *hashed):
-    """Every file that the manifest lists, without the ledger's name and hashes, which are of fingerprints with its key.
+    """Return the content of each file in the manifest, without the name and the hashes of the ledger, because they
+    depend on its key.
 
-    The manifest itself is of these files, so it says no more. What is `hashed` in them has such a hash in it.
+    The manifest is not included because it depends only on these files. If the content of a file in `hashed` has a hash
+    in another file, this hash is removed as well.
     """
     check_manifest(folder)
     names = json.loads((folder / "manifest.json").read_text())["files"]
@@ -340,24 +359,31 @@ def _published(folder, ledger, *hashed):
 
 
 def replayed_features(home, chosen, neighbours=("alike", "spread")):
-    """The configuration on its table, and what each neighbour makes of the same answers.
+    """Run the configuration on its table, and on each neighbour with the same answers.
 
-    Returns the steps on the table, the steps of each neighbour, by name, and the faults that `verify` finds.
+    Returns
+    -------
+    steps : list of Step
+        The steps on the table.
+    played : dict
+        The steps on each neighbour, by name.
+    faults : list of str
+        The faults that `verify` finds in the last folder.
     """
     with models_once():
         steps, folder = made(home, "table", tables_of(None, chosen), chosen)
-        with one_process(None):  # the same engines
+        with one_process(None):  # the same engines are used
             faults = release_faults(Release.open(folder))
         played = {name: made(home, name, tables_of(name, chosen), chosen, "table")[0] for name in neighbours}
     return steps, played, faults
 
 
 def calls_of(home, name, step):
-    """The calls to the noise source of a step: name → call."""
+    """Return the recorded calls of a step as a mapping from the name to the call."""
     return {path.name: load_call(path) for path in sorted((home / "calls" / name / step).iterdir())}
 
 
 def more_of(home, name, step):
-    """Counts of texts that only a neighbour has, by the call in which they are."""
+    """Return the counts of the texts that are only in the neighbour, for each call."""
     folder = home / "calls" / name / f"{step} more"
     return {path.stem: np.load(path) for path in sorted(folder.iterdir())} if folder.exists() else {}

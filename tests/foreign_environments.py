@@ -1,4 +1,4 @@
-"""The environments of other projects' packages, for tests that run in them: `make test-foreign`."""
+"""Environments with the packages of other projects, for the tests that are run by `make test-foreign`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import pytest
 
 from equistrata.environments import STAMP, Environment, interpreter_in
 
-WANTED = "EQUISTRATA_TEST_FOREIGN"  # set where they must be there: no such test may be skipped then
+WANTED = "EQUISTRATA_TEST_FOREIGN"  # If this variable is set, these tests fail instead of being skipped.
 
 
 def interpreter_or_skip(environment: Environment, root: Path) -> str:
-    """Its interpreter: as its variable names it, or of this checkout; skips where there is none."""
+    """Return the interpreter of an environment, or skip the test if there is none.
+
+    It is set by a variable or found in this checkout.
+    """
     folder = root / environment.of_checkout
     named = os.environ.get(environment.variable)
     if named is None and (folder / STAMP).is_file():

@@ -1,4 +1,4 @@
-"""Release folders as a forger or a bad disk leaves them, and the commands that a reader may give with one."""
+"""Release folders with forged or damaged files, and the commands that a reader may run on them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from equistrata.data.texts.manifest import MANIFEST, write_manifest
 
-MARK = "\ue000mark\ue000"  # in a document, for what no JSON writer writes
+MARK = "\ue000mark\ue000"  # This mark is replaced by text that is not valid JSON or that `json.dumps` never writes.
 VALUES = {
     "null": "null", "true": "true", "minus one": "-1", "zero": "0", "a half": "0.5", "text": '"x"', "no text": '""',
     "list": "[]", "mapping": "{}", "list of null": "[null]", "list in lists": "[[[1]]]", "10**400": "1" + "0" * 400,
@@ -34,7 +34,7 @@ RAW = {
 
 
 def places(document, at=()):
-    """Every place in a JSON document, as keys from outside."""
+    """Return the path of keys to each value in a JSON document."""
     yield at
     inner = (
         document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
@@ -44,7 +44,7 @@ def places(document, at=()):
 
 
 def edited(path, at, raw):
-    """Put what is not JSON's own, or nothing (None), at a place of a document."""
+    """Replace a value in a document by raw text, or remove it if the text is None."""
     document = json.loads(path.read_text("utf-8"))
     if not at:
         path.write_text(raw or "", "utf-8")
@@ -60,7 +60,7 @@ def edited(path, at, raw):
 
 
 def _there(path, at, raw):
-    """Whether a document has that value already."""
+    """Return True if the document already has this value."""
     value = json.loads(path.read_text("utf-8"))
     for key in at:
         value = value[key]
@@ -68,15 +68,18 @@ def _there(path, at, raw):
 
 
 def forged(folder, rng):
-    """Change a release in one way, its manifest too unless that is the way; what was done, and whether a check of the
-    folder must find it."""
+    """Change a release in one way and return a description of the change.
+
+    The manifest is updated, except when the change affects the manifest or the disk.
+    """
     kind = rng.choices(("value", "file", "disk", "manifest", "rows"), (12, 3, 3, 2, 2))[0]
     documents = sorted(path for path in folder.rglob("*.json") if path.name != MANIFEST)
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST)
     if kind == "value":
         path = rng.choice(documents)
         every = list(places(json.loads(path.read_text("utf-8"))))
-        depth = rng.randrange(1 + max(map(len, every)))  # else most were cells of measurements
+        # Without this choice, most of the values would be cells of measurements
+        depth = rng.randrange(1 + max(map(len, every)))
         at = rng.choice([each for each in every if len(each) == depth])
         name = rng.choice([each for each in (*VALUES, "gone") if not _there(path, at, VALUES.get(each))])
         edited(path, at, None if name == "gone" else VALUES[name])
@@ -175,7 +178,7 @@ def _manifest(folder, rng):
 
 
 def commands(folder, honest, output):
-    """What a reader or a steward may ask: of a folder, beside an honest month of its series; files go to `output`."""
+    """Return the commands that a reader or a steward may run on a folder. New files are written to `output`."""
     ask, months = ("estimate", folder), folder.parent
     described = ("--registry", output / "r.yaml", "--croissant", output / "c.json", "--dcat", output / "d.json")
     again = ("--source", "csv", "--input", output.parent / "people.csv", "--schema", output.parent / "people.yaml")
@@ -187,7 +190,7 @@ def commands(folder, honest, output):
         (*ask, "logit", "JOB=1", "--by", "AGE", "--plot", output / "plot.svg"),
         ("estimate", honest, folder, "mean", "AGE", "--difference"),
         ("replicate", folder, "--replicates", 2, "--workers", 1, "--output", output / "tables"),
-        ("export", folder, output / "out.dta"), ("export", folder, output / "out.sav"),
+        ("export", folder, output / "out.dta"), ("export", folder, output / "out.xml"),
         ("publish", folder, output / "public"), ("publish", folder, output / "public.zip"),
         ("audit", folder, "--public", "--output", output / "audit"),
         ("audit", folder, honest, "--target", "NONE", "--output", output / "audit"),

@@ -1,12 +1,13 @@
-"""The command line again and again, each time in a new process with all imports done: for tests that kill it.
+"""A program that runs each command in a new process with all imports done, for the tests that kill a command.
 
-As a program it reads lines of JSON, {"arguments", "environment", "folder", "memory", "stdout", "stderr"}. For each it
-forks a child that leads a process group and is `equistrata ARGUMENTS` in that folder, with that environment if one is
-given, and at most so many bytes of memory, and then a minute of a processor. It
-answers with the child's number, and with its exit status when it has ended. Nothing but the imports is shared: the
-child starts Prefect's client, its threads and its worker processes itself. Prefect reads its settings when it is
-imported, so where a child is to have settings of its own the program is started with the word "light", and leaves
-Prefect to the child.
+It reads one JSON object per line, {"arguments", "environment", "folder", "memory", "stdout", "stderr"}. For each line
+it forks a child that runs `equistrata ARGUMENTS` in this folder as the leader of a process group. If an environment is
+given, it replaces the environment of the child. If a memory limit in bytes is given, the child may also use at most one
+minute of processor time. The program prints the process id of the child and later its exit status.
+
+Only the imports are shared, because the child starts the client of Prefect, its threads and its workers. Prefect reads
+its settings when it is imported. If a child needs different settings, the program must be started with the argument
+"light", so that Prefect is imported by the child.
 """
 
 import atexit
@@ -27,7 +28,7 @@ from typing import IO
 
 @dataclass
 class Run:
-    """One started command."""
+    """A command that was started."""
 
     process: int
     answers: IO[str]
@@ -36,7 +37,7 @@ class Run:
     code: int | None = None
 
     def wait(self):
-        """Its exit status, as `subprocess` has it: negative for a signal."""
+        """Return the exit status, which is negative for a signal as in `subprocess`."""
         if self.code is None:
             self.code = json.loads(self.answers.readline())
         return self.code
@@ -48,10 +49,10 @@ class Run:
 
 @contextmanager
 def forked_cli(folder, environment, *words):
-    """Gives `start(*arguments)`; of its runs, wait for one before the next is started.
+    """Return a function `start(*arguments)`. A run must end before the next run is started.
 
-    `start` takes another `folder` to run in, another `environment`, which then is the whole of it, and how many bytes
-    of `memory` the command may have.
+    The function has the optional parameters `folder`, `environment` and `memory`. The environment replaces all
+    variables of the program, and the memory limit is in bytes.
     """
     folder.mkdir(parents=True, exist_ok=True)
     script, home = Path(__file__).resolve(), folder
@@ -74,7 +75,7 @@ def forked_cli(folder, environment, *words):
 
 
 def child(order):
-    """Be the command; never returns."""
+    """Run the command in this process and never return."""
     code = 70
     try:
         os.setpgid(0, 0)
@@ -98,26 +99,27 @@ def child(order):
     finally:
         with suppress(BaseException):
             threading._shutdown()
-            atexit._run_exitfuncs()  # as an interpreter does that ends: a server of Prefect's own ends with it
+            atexit._run_exitfuncs()  # an interpreter does this at exit, and it stops a server that Prefect has started
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code)
 
 
 def main():
-    """Answer until the input ends."""
+    """Answer each line until the end of the input."""
     for line in sys.stdin:
         process = os.fork()
         if process == 0:
             child(json.loads(line))
-        with suppress(OSError):  # both sides do it: whoever reads the number may kill the group at once
+        # Both processes set the group, because a reader may kill the group as soon as it has the id
+        with suppress(OSError):
             os.setpgid(process, process)
         print(process, flush=True)
         print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
 
 
 if __name__ == "__main__":
-    gc.disable()  # nothing of what is imported is garbage
+    gc.disable()  # imported modules are never garbage
     from unsynced import no_power_cut
 
     import equistrata.analysis.series.releases
@@ -139,5 +141,5 @@ if __name__ == "__main__":
         import equistrata.flows.release.flow
 
     gc.enable()
-    gc.freeze()  # a child that looks through all that was imported copies the memory it lies in
+    gc.freeze()  # a garbage collection in a child would copy this memory
     main()

@@ -1,9 +1,9 @@
-"""What values cost that a release finds in open columns: ρ and δ of a table and of a neighbour that holds more texts.
+"""The true cost of the values that a release finds in open columns, for a table and a neighbour that has more texts.
 
-`Recorder` compares what both tables give its calls, and texts that one of them lacks have no place there. So the step
-that finds values (`equistrata.privacy.thresholds.often`) is recorded by its texts. On the neighbour it answers as on
-the first table, in the event that no text is kept that the first table lacks. The chance of any other event is the δ
-that this unit really has: exact, by the tails of the noise that was there.
+The `Recorder` compares the values of a call on both tables, so it cannot compare texts that only one table has. The
+step that finds the values (`equistrata.privacy.thresholds.often`) is therefore recorded by text. On the neighbour, the
+step returns the same texts as on the first table. This is the event in which no additional text is kept. The
+probability of all other events is the true δ of this unit, which is computed exactly from the tails of the noise.
 """
 
 import json
@@ -18,18 +18,23 @@ from equistrata.privacy.noise import SeededNoise
 
 
 def discrete_tail(sigma, least):
-    """P[N ≥ least] of discrete Gaussian noise, summed."""
+    """Compute P[N ≥ least] for discrete Gaussian noise as a sum."""
     reach = np.arange(-int(40 * sigma), int(40 * sigma) + 1)
     mass = np.exp(-(reach.astype(float) ** 2) / (2 * sigma**2))
     return math.fsum(mass[reach >= least]) / math.fsum(mass)
 
 
 class FoundTexts:
-    """One release's steps of this kind on two tables, one after the other.
+    """The steps of a release that find texts, which are run on the first table and then on the neighbour.
 
-    Attributes:
-        rho, delta: what all of them cost the unit in truth.
-        stated: the δ that all of them may cost.
+    Attributes
+    ----------
+    rho : float
+        The true ρ of all steps for the unit.
+    delta : float
+        The true δ of all steps for the unit.
+    stated : float
+        The δ that all steps are allowed to cost.
     """
 
     def __init__(self):
@@ -38,7 +43,7 @@ class FoundTexts:
 
     @contextmanager
     def recorded(self, again):
-        """The first table's release, or the neighbour's, in the block."""
+        """Record the release of the first table in the block, or of the neighbour if `again` is True."""
         with mock.patch.object(finding, "often", self._again if again else self._once):
             yield
 
@@ -66,7 +71,7 @@ _HONEST = finding.often
 
 
 def _texts(counts):
-    """Of the values that are counted (`finding._counts_of`, with its arguments)."""
+    """Return the texts of the values that are counted, from the arguments of `finding._counts_of`."""
     _, work, name, places = counts.args
     texts = json.loads(work.vocabulary(name).read_text("utf-8"))
     return [texts[place] for place in places]

@@ -1,4 +1,4 @@
-"""Made-up tables of several holders, and the plan that they share."""
+"""Simulated tables of several holders and the plan that they share."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EFFECT = 0.8
 
 
 def tables(count: int, rows: int, seed: int = 0) -> list[pd.DataFrame]:
-    """`count` tables of `rows` rows each, as many in each cell; the new treatment adds `EFFECT` to DAYS."""
+    """Return `count` tables with `rows` rows each and equal cell sizes. The new treatment adds `EFFECT` to DAYS."""
     rng = np.random.default_rng(seed)
     found = []
     for _ in range(count):
@@ -44,7 +44,7 @@ def tables(count: int, rows: int, seed: int = 0) -> list[pd.DataFrame]:
 
 
 def plan(**changes) -> FederatedPlan:
-    """Two strata and two arms, of three holders."""
+    """Return the plan of three holders, with two strata and two arms."""
     settings = {
         "holders": 3, "strata": ("SEX",), "arm": "NEW", "treated": 1, "control": 0, "epsilon": 1.0, "delta": 1e-6,
         "trials": 64,

@@ -1,7 +1,7 @@
-"""docs/deploy/Dockerfile read, and built without Docker: its stages are folders with an environment of Python.
+"""Functions that build docs/deploy/Dockerfile without Docker, where each stage is a folder with a Python environment.
 
-Absolute paths in instructions are those of the image; here they are below the stage's folder. What needs root or the
-image's system is left out by programs of the same name: useradd, and who owns what `install` makes.
+The absolute paths in the instructions are replaced by paths in the folder of the stage. Commands that require root are
+replaced by programs of the same name, which ignore users and owners.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ _STAND_INS = {
 
 @dataclass(frozen=True)
 class Stage:
-    """From one FROM to the next: what it is of, its name, and its instructions with their words."""
+    """A stage of the build, with its base image, its name and its instructions."""
 
     base: str
     name: str
     instructions: tuple[tuple[str, str], ...]
 
     def of(self, instruction: str) -> list[str]:
-        """The words of every such instruction."""
+        """Return the arguments of each instruction of this type."""
         return [rest for word, rest in self.instructions if word == instruction]
 
     @property
     def python(self) -> str:
-        """The version of its base image, as 3.12."""
+        """Return the Python version of the base image, such as 3.12."""
         found = re.fullmatch(r"python:(3\.\d+)-slim", self.base)
         assert found, f"the base image is {self.base}"
         return found[1]
 
     @property
     def variables(self) -> dict[str, str]:
-        """What ENV sets."""
+        """Return the variables that are set by ENV."""
         return dict(word.split("=", 1) for rest in self.of("ENV") for word in rest.split())
 
 
 def stages(path: Path = DOCKERFILE) -> list[Stage]:
-    """The stages, with continued lines joined."""
+    """Return the stages of the file, in which continued lines are joined."""
     text = path.read_text("utf-8").replace("\\\n", " ")
     lines = [tuple(line.split(maxsplit=1)) for line in text.splitlines() if line.strip() and not line.startswith("#")]
     found: list[Stage] = []
@@ -64,7 +64,7 @@ def stages(path: Path = DOCKERFILE) -> list[Stage]:
 
 
 def context(root: Path = ROOT) -> list[str]:
-    """The files that a build is sent: those that .dockerignore names with a "!", but for what it drops again."""
+    """Return the files in the build context, which .dockerignore lists with a "!" and does not exclude again."""
     lines = [line for line in (root / ".dockerignore").read_text("utf-8").splitlines() if line and line[0] != "#"]
     assert lines[0] == "*", "it keeps only what it names"
     kept = [line[1:] for line in lines if line.startswith("!")]
@@ -80,7 +80,7 @@ def context(root: Path = ROOT) -> list[str]:
 
 
 def python_of(version: str) -> str:
-    """An interpreter of a base image's version; this one where that is not here."""
+    """Return an interpreter of this version, or the current interpreter if there is none."""
     pyenv = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python3"), reverse=True)
     found = shutil.which(f"python{version}")
     works = found and subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0
@@ -89,14 +89,17 @@ def python_of(version: str) -> str:
 
 @dataclass
 class Image:
-    """An image as folders."""
+    """An image in the form of folders."""
 
     folder: Path
     built: dict[str, Path] = field(default_factory=dict)
     workdir: str = "/"
 
     def build(self) -> Stage:
-        """Run every instruction; the last stage. Raises AssertionError, with what was printed, where one fails."""
+        """Run all instructions and return the last stage.
+
+        If an instruction fails, an AssertionError with the output is raised.
+        """
         for number, stage in enumerate(stages()):
             root = self.folder / (stage.name or f"stage{number}")
             root.mkdir(parents=True)
@@ -114,15 +117,15 @@ class Image:
 
     @property
     def root(self) -> Path:
-        """The last stage's folder."""
+        """Return the folder of the last stage."""
         return self.built["final"]
 
     def inside(self, text: str, root: Path | None = None) -> str:
-        """A text whose absolute paths are those of the image, as one of this machine."""
+        """Replace the absolute paths of the image in a text by paths on this machine."""
         return re.sub(r"(?<![\w.:/-])/(?=[a-z])(?!usr/bin|bin/|dev/)", f"{root or self.root}/", text)
 
     def environment(self, root: Path | None = None) -> dict[str, str]:
-        """As in the image: nothing of this machine's Python or Prefect is set."""
+        """Return the environment of the image, which has no variables for Python or Prefect of this machine."""
         place = root or self.root
         ours = ("PYTHON", "PREFECT", "EQUISTRATA", "VIRTUAL_ENV", "PG")
         kept = {key: value for key, value in os.environ.items() if not key.startswith(ours)}

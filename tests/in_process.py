@@ -1,4 +1,4 @@
-"""The command line inside the test's own process: quick, and what it imports can be patched."""
+"""A function that runs the command line in the process of the test, which is fast and allows patches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from equistrata.flows.cli.main import main
 
 
 def command(monkeypatch, capsys, *arguments):
-    """Run `equistrata` with these arguments; its exit code, and what it wrote to stdout and stderr."""
+    """Run `equistrata` with the given arguments and return the exit code, the output and the error output."""
     monkeypatch.setattr("sys.argv", ["equistrata", *map(str, arguments)])
     with pytest.raises(SystemExit) as ended:
         main()

@@ -1,4 +1,4 @@
-"""The cheapest model that can be estimated, for attacks that need thousands of runs."""
+"""The fastest model that can be estimated, for attacks that need thousands of runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Independent:
-    """Independent columns, by their latest measurement. What is published is all it knows."""
+    """A model with independent columns, which uses the last measurement of each column."""
 
     def __init__(self, measurements):
         self.singles = {}

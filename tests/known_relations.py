@@ -1,4 +1,4 @@
-"""A made-up population with known relations, and what a reader gets of a fit to it."""
+"""A simulated population with known relations, and the evidence that a reader has after a fit."""
 
 import numpy as np
 
@@ -27,7 +27,10 @@ SCHEMA = Schema(
 
 
 def people(rows, seed=0):
-    """Groups of unequal sizes; X rises with G, Y with X, Z with Y and R; W is independent of all."""
+    """Return a table in which X depends on G, Y on X, and Z on Y and R, while W is independent.
+
+    The groups have different sizes.
+    """
     rng = np.random.default_rng(seed)
     g, r = rng.random(rows) < 0.4, rng.choice(3, rows, p=[0.75, 0.2, 0.05])
     x = np.clip(rng.poisson(1 + 0.5 * g), 0, 3)
@@ -38,7 +41,10 @@ def people(rows, seed=0):
 
 
 def evidence_of(table, epsilon, strata=(), name="mst", seed=0, selection=None):
-    """A seeded fit, as its reader has it. Shared selection makes no model to measure; it is made if it is asked for."""
+    """Return the evidence of a fit with a seed.
+
+    With shared selection, the measurements are made without a model.
+    """
     own, made = Strata.over(table.schema, strata), mechanism(name)
     shared = shared_selection(made, own, selection)
     if shared is None:

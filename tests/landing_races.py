@@ -1,11 +1,12 @@
-"""Processes that take one place at the same moment, or die in it: a program of its own, since it forks.
+"""A program that forks processes which compete for the same output folder or are killed while they use it.
 
-It reads lines of JSON, {"kind", "folder", "environment", …}, and answers each with one. "race": RUNNERS processes land
-a folder of
-their own at one output; tells what each ended with and said, whose files lie there, and what was left beside it.
-"workspace": a
-process dies in a private working folder there, with rows in it. "claim": one dies while it holds the place of that
-output.
+It reads one JSON object per line, {"kind", "folder", "environment", …}, and prints one answer for each. There are three
+kinds:
+
+- "race": RUNNERS processes write their files to the same output folder. The answer has the exit codes, the messages,
+the owners of the files and the names of other files.
+- "workspace": A process is killed while its private working folder contains rows.
+- "claim": A process is killed while it has a claim on the output folder.
 """
 
 import json
@@ -27,7 +28,7 @@ RUNNERS, FILES, LOST = 4, 12, 2
 
 
 def stage(home, number):
-    """A working folder of its own with staged files that all hold its number."""
+    """Make a working folder with staged files that contain the given number."""
     root = home / f"work{number}"
     (root / "release" / "measurements").mkdir(parents=True)
     for file in range(FILES):
@@ -36,13 +37,13 @@ def stage(home, number):
 
 
 def spellings(home):
-    """One output under the names that RUNNERS call it by."""
+    """Return the different names of one output folder that the RUNNERS use."""
     (home / "link").symlink_to(home)
     return [home / "out", Path("out"), home / "link" / "out", home / "sub" / ".." / "out"]
 
 
 def runner(work, output, gate, told):
-    """Land once the gate closes; never returns."""
+    """Move the files to the output as soon as the gate is closed, and never return."""
     with suppress(BaseException):
         os.read(gate, 1)
         try:
@@ -55,7 +56,10 @@ def runner(work, output, gate, told):
 
 
 def race(home, deadly, rng):
-    """One race: everybody starts when the gate closes, and some are stopped or killed at a random moment."""
+    """Run one race and return its results.
+
+    All processes start when the gate is closed, and some are stopped or killed at random times.
+    """
     home.mkdir()
     (home / "sub").mkdir()
     os.chdir(home)
@@ -101,7 +105,7 @@ def race(home, deadly, rng):
 
 
 def dying(kind, folder):
-    """Be the process that dies; never returns."""
+    """Run the process that is killed, and never return."""
     with suppress(BaseException):
         if kind == "workspace":
             with private_workspace(str(folder)) as work:
@@ -115,7 +119,7 @@ def dying(kind, folder):
 
 
 def main():
-    """Answer until the input ends."""
+    """Answer each line until the end of the input."""
     no_power_cut()
     for line in sys.stdin:
         order = json.loads(line)

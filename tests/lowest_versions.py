@@ -1,4 +1,7 @@
-"""Prints the lowest versions that pyproject.toml allows, as constraints for pip: `make test-lowest` installs them."""
+"""Print the lowest versions that pyproject.toml allows, as constraints for `pip`.
+
+They are installed by `make test-lowest`.
+"""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""A small made-up table and its schema: two strata columns, one binned number, one outcome, one text column."""
+"""A small simulated table and its schema."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ columns:
 
 
 def made_up_people(rows):
-    """That many of them; one group is small, and men are more often in work."""
+    """Return a table with this number of rows, in which one group is small and men are more likely to have a job."""
     rng = np.random.default_rng(7)
     sex = rng.integers(1, 3, rows)
     return pd.DataFrame(

@@ -1,4 +1,4 @@
-"""Models of equal measurements made once: for tests that have the same release modelled again and again."""
+"""A cache of models for tests in which the same release is modelled several times."""
 
 import hashlib
 import pickle
@@ -11,7 +11,10 @@ from equistrata.analysis.uncertainty.evidence import Evidence
 
 @contextmanager
 def models_once():
-    """Within the block `Evidence` makes no model twice. Other measurements, or another mechanism, are modelled anew."""
+    """Cache the models of `Evidence` in the block.
+
+    A model is fitted again if the measurements or the mechanism are different.
+    """
     made, plain = {}, Evidence._model
 
     def model(evidence, measured):

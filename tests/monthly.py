@@ -1,4 +1,4 @@
-"""Offices that make a release each month: a place of their own, and their first two months."""
+"""Functions for offices that make a release in each month."""
 
 import tempfile
 
@@ -6,14 +6,14 @@ import pytest
 
 
 def places_of_its_own(monkeypatch, home):
-    """State and temporary files in a folder."""
+    """Set the folder of the state and of temporary files."""
     monkeypatch.setenv("EQUISTRATA_STATE", str(home / "state"))
     monkeypatch.setenv("TMPDIR", str(home))
     monkeypatch.setattr(tempfile, "tempdir", None)
 
 
 def two_months_of(home, office_in):
-    """The folder of months 1 and 2 that an office makes; `office_in` opens it in a folder."""
+    """Return the folder with months 1 and 2 of an office. The function `office_in` opens the office in a folder."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         places_of_its_own(monkeypatch, home)
         office = office_in(home)

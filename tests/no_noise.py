@@ -1,4 +1,4 @@
-"""Noise sources without noise: for tests of the arithmetic around it, and for tests of what must not draw any."""
+"""Noise sources without noise, for tests of the arithmetic and for tests in which no noise may be drawn."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from equistrata.privacy.noise import SeededNoise
 
 
 class NoNoise(SeededNoise):
-    """What comes in goes out."""
+    """A noise source that returns its input."""
 
     def __init__(self) -> None:
         super().__init__(0)
@@ -22,7 +22,7 @@ class NoNoise(SeededNoise):
 
 
 class ForbiddenNoise:
-    """Fails a test as soon as anything is drawn."""
+    """A noise source that raises an error when noise is drawn."""
 
     private = True
     name = "none"

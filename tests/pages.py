@@ -1,4 +1,4 @@
-"""Console blocks of the documentation, and a place to run them in as a reader would: a clone with its `.venv`."""
+"""Functions that run the console blocks of the documentation in a clone of the repository with a `.venv`."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _OWN = ("EQUISTRATA", "PREFECT", "PG", "PYTHON")
 
 
 def blocks(page):
-    """The console blocks of a page, without prompts; output that a page shows among them."""
+    """Return the console blocks of a page without prompts. The blocks may contain output."""
     path = ROOT / page
     found = [text for kind, text in _BLOCK.findall(path.read_text("utf-8")) if kind in ("", "console", "sh", "bash")]
     return [re.sub(r"^ *\$ ", "", text, flags=re.MULTILINE).strip("\n") for text in found]
 
 
 def block(page, first):
-    """The one block of a page that begins so."""
+    """Return the only block of a page that starts with this text."""
     (text,) = [text for text in blocks(page) if text.lstrip().startswith(first)]
     return text
 
 
 def checkout(folder):
-    """A copy of the files that git knows or would add here, with the `.venv` that `make install` leaves."""
+    """Copy all files that git tracks or would add, and make the `.venv` of `make install`."""
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     done = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -51,7 +51,7 @@ def checkout(folder):
 
 
 def installed(folder):
-    """The `.venv` of a checkout, as if `make install` had just ended: this interpreter's, by links."""
+    """Make the `.venv` of a checkout from links to this interpreter, as if `make install` was run."""
     environment = folder / ".venv"
     environment.mkdir()
     for name in ("bin", "lib", "pyvenv.cfg"):
@@ -62,14 +62,15 @@ def installed(folder):
 
 
 def variables(home, **more):
-    """The environment of a reader whose home is a folder: nothing of ours is set."""
+    """Return the environment of a reader with this home folder, without the variables of this project."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(_OWN)}
     return kept | {"HOME": str(home), "OMP_NUM_THREADS": "1", "COLUMNS": "120", **more}
 
 
 def run(script, folder, environment, timeout=600):
-    """Run lines of bash, the first error ends them; what they printed. What they left running goes on."""
-    log = Path(tempfile.mkstemp(prefix="said-", dir=environment["HOME"])[1])  # no pipe: what goes on may keep it open
+    """Run a bash script until the first error and return its output. Programs in the background continue to run."""
+    # A pipe would be kept open by programs that continue to run.
+    log = Path(tempfile.mkstemp(prefix="said-", dir=environment["HOME"])[1])
     with log.open("wb") as out:
         done = subprocess.run(
             ["bash", "-c", f"set -euo pipefail\n{script}"], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
@@ -81,8 +82,7 @@ def run(script, folder, environment, timeout=600):
 
 
 def end_all(home):
-    """End what was started with this folder as its home and still runs, the latest first: the worker before the server,
-    for which it would wait."""
+    """Stop all processes that have this home folder, the latest first, so that the worker stops before the server."""
     for patience, how in ((30, signal.SIGTERM), (5, signal.SIGKILL)):
         for pid in reversed(told("HOME", home)):
             with suppress(ProcessLookupError):

@@ -1,6 +1,4 @@
-"""A made-up table of all kinds of columns, and its schema: places in states, numbers and dates with codes beside them,
-absent cells, and households.
-"""
+"""A simulated table and its schema, with places, households, absent cells, and codes for numbers and dates."""
 
 from __future__ import annotations
 
@@ -20,12 +18,15 @@ columns:
   JOB: {values: ['no', 'yes', 'none'], missing: 'none'}
 """
 
-# A kind of person that there are few of, with codes and absent cells, who earns as much as can be.
+# A rare kind of person with codes and absent cells and with the largest possible PAY.
 ANOTHER = {"ST": 1, "AREA": 12, "SEX": 2, "AGE": -1, "PAY": 1e6, "BORN": "never", "JOB": None, "HOME": 10**6}
 
 
 def people_in_places(rows: int) -> pd.DataFrame:
-    """That many of them, in households of up to three or so; one place is small."""
+    """Return a table with this number of rows, where the number of people in a household is about three.
+
+    One of the places is small.
+    """
     rng = np.random.default_rng(3)
     state, days = rng.integers(1, 3, rows), pd.to_timedelta(rng.integers(0, 29_000, rows), unit="D")
     first, second = rng.choice([10, 11, 12], rows, p=[0.8, 0.19, 0.01]), rng.choice([10, 20], rows)

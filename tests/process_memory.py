@@ -1,4 +1,4 @@
-"""Looking for numbers in another process's memory, through /proc. For processes that this one started."""
+"""Functions that search for numbers in the memory of a child process through /proc."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIMB = 1 << 24
 
 
 def readable_or_skip(pid: int) -> None:
-    """Skip the test where the system does not let a parent look into its child."""
+    """Skip the test if the system does not allow a process to read the memory of its child."""
     try:
         with open(f"/proc/{pid}/mem", "rb"):
             pass
@@ -23,7 +23,7 @@ def readable_or_skip(pid: int) -> None:
 
 
 def found(pid: int, patterns: Iterable[bytes]) -> set[bytes]:
-    """Which of the patterns are anywhere in the writable memory of the process, whatever their alignment."""
+    """Return the patterns that are found anywhere in the writable memory of the process."""
     wanted = set(patterns)
     overlap = max(map(len, wanted)) - 1
     seen: set[bytes] = set()
@@ -35,7 +35,7 @@ def found(pid: int, patterns: Iterable[bytes]) -> set[bytes]:
                     memory.seek(place)
                     chunk = tail + memory.read(min(CHUNK, end - place))
                 except (OSError, ValueError):
-                    break  # the region went away, or is a device's
+                    break  # the region was removed or belongs to a device
                 if chunk.count(0) == len(chunk):
                     tail = b""
                     continue
@@ -52,12 +52,11 @@ def _regions(pid: int) -> Iterable[tuple[int, int]]:
 
 
 def traces(numbers: Sequence[int]) -> list[bytes]:
-    """The shapes in which a vector of whole numbers above 2²⁴, below 2⁶⁰, could lie in the memory of a Flower process.
+    """Return the byte patterns of a vector of integers between 2²⁴ and 2⁶⁰ in the memory of a Flower process.
 
-    Each number in decimal, as a machine integer of either byte order, as a float, and as Python's own integer (digits
-    of
-    30 bits); the vector's 24-bit limbs, as they are and with Flower's offset, as integers of 32 and 64 bits and as
-    floats.
+    The pattern of each number is a decimal string, an integer in both byte orders, a float, or a Python integer (digits
+    of 30 bits). The 24-bit limbs of the vector are also included, with and without the offset of Flower, as integers of
+    32 and 64 bits and as floats.
     """
     shapes = []
     for number in numbers:

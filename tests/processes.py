@@ -1,4 +1,4 @@
-"""Finding processes that something else has started, by their environment. For processes of a test's own."""
+"""A function that finds processes by their environment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from pathlib import Path
 
 
 def told(name, value):
-    """The processes whose environment has this variable with this value, the earliest id first; none without /proc."""
+    """Return the ids of all processes in which this variable has the given value, in increasing order.
+
+    The list is empty without /proc.
+    """
     found = []
     for environment in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):

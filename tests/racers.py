@@ -1,9 +1,9 @@
-"""Processes that race for one ledger: run as a program, so that they start light and import the ledger once between
-them.
+"""A program that starts several processes which use the same ledger at the same time.
 
     python racers.py WHAT PLACE PROCESSES [ARGUMENT ...]
 
-prints one JSON list: what each process has to tell.
+It is a separate program so that the processes are small and import the ledger only once. The output is a JSON list with
+the result of each process.
 """
 
 import json
@@ -17,7 +17,7 @@ from equistrata.privacy.ledger.ledger import Ledger
 
 
 def race(what, place, processes, *arguments):
-    """Let that many processes go at the same moment; what each has to tell."""
+    """Start this number of processes at the same time and return a list of their results."""
     command = [sys.executable, Path(__file__).resolve(), what, place, processes, *arguments]
     done = subprocess.run(
         list(map(str, command)), cwd=Path(__file__).parents[1], env=None, capture_output=True, text=True, timeout=300
@@ -27,7 +27,9 @@ def race(what, place, processes, *arguments):
 
 
 def reserve(ledger, racer, tries, amount):
-    """Reserve that often, as fast as possible; commit every second one; tell which entries were granted."""
+    """Reserve a charge as often and as fast as possible, commit every second charge, and return the entries that were
+    granted.
+    """
     granted = []
     for number in range(int(tries)):
         try:
@@ -41,7 +43,7 @@ def reserve(ledger, racer, tries, amount):
 
 
 def create(ledger, racer):
-    """Create one's own data set, and thereby the ledger; tell the ledger's name."""
+    """Create a budget for a new data set, which also creates the ledger, and return the name of the ledger."""
     ledger.create(f"people {racer}", 1, 1e-9)
     return ledger.identity
 
@@ -50,14 +52,14 @@ RACES = {"reserve": reserve, "create": create}
 
 
 def run(start, results, what, place, racer, arguments):
-    """One process."""
+    """Run one of the processes."""
     ledger = Ledger(place, lock_seconds=120)
     start.wait()
     results.put(RACES[what](ledger, racer, *arguments))
 
 
 def main(what, place, processes, *arguments):
-    """All processes."""
+    """Run all processes."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["equistrata.privacy.ledger.ledger"])
     start, results = context.Barrier(int(processes)), context.Queue()

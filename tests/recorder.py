@@ -1,14 +1,14 @@
-"""Exact accounting and purity: what a release cost in truth, and whether anything but noise tells of the rows.
+"""Tests of the exact privacy cost of a release, and of the claim that only noise depends on the rows.
 
-A release is made of a table D, and each call to its noise source is written down: what was given, the noise, the
-answer. It is made again of a neighbour D′, and every call gets the answer that it got on D. What the calls were given,
-on either side, says what each answer cost in truth; these costs add up, and may not pass the charge. And since all that
-came from rows came through the noise source, what is published must be the same bytes.
+A release is made from a table D, and each call of its noise source is recorded with its input, its noise and its
+answer. The release is then made from a neighbour D′, where each call returns the answer that was recorded on D. The
+true cost of each answer is computed from the inputs on both tables. The sum of these costs must not exceed the charge.
+All information about the rows passes through the noise source, so the published files must be identical.
 
-Nothing in here knows what a mechanism measures or how it scores, so a fault cannot hide by being in both. Calls are
-files in a folder, named by their stream and their place in it, so that noise may be drawn in other processes. A call
-that only one table makes, or that is made with other noise, is a failure by itself: control flow that depends on more
-than answers.
+This module does not use any code of the mechanisms, so that it cannot have the same error as a mechanism. Each call is
+stored in a file with the name of its stream and its position, so that noise can be drawn in other processes. If a call
+is made on one table only, or with different noise, the test fails, because the control flow then depends on more than
+the answers.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ import numpy as np
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise
 
-SLACK = 1e-9  # of rounding in floats, relative
+SLACK = 1e-9  # the relative rounding error of floats
 
 
 class Recorder(SeededNoise):
-    """Writes down each call into `folder`; answers by itself, or as the calls in `answers` were answered.
+    """A noise source that stores each call in `folder`. The answers are random or are taken from the calls in
+    `answers`.
 
-    A stream that is drawn from by two objects (so that seeded noise would repeat) fails: its files are there already.
+    If two objects draw from the same stream, so that the noise of a seed is repeated, an error is raised because the
+    files exist already.
     """
 
     def __init__(self, folder: Path, answers: Path | None = None, seed: int | np.random.SeedSequence = 0) -> None:
@@ -72,7 +74,7 @@ class Recorder(SeededNoise):
 
 @dataclass(frozen=True)
 class Call:
-    """A call to the noise source: what was given, the scale of the noise, what was claimed, and the answer."""
+    """A call of the noise source, with its input, the scale of the noise, the claimed cost and the answer."""
 
     kind: str
     given: np.ndarray
@@ -82,18 +84,20 @@ class Call:
     answer: np.ndarray
 
     def moved(self, other: Call) -> float:
-        """How far a neighbour's values are from these, in the norm that the kind of noise asks for."""
+        """Return the distance between the inputs of both calls, in the norm for this kind of noise."""
         apart = np.abs(self.given.astype(np.float64) - other.given.astype(np.float64))
         if not apart.size:
             return 0.0
         return float({"gaussian": np.linalg.norm, "laplace": np.sum, "select": np.max}[self.kind](apart.ravel()))
 
     def cost(self, other: Call) -> float:
-        """The ρ that this answer cost in truth: of the noise that was there and of how far the values really are apart.
+        """Return the true cost of this answer in ρ, which depends on the scale of the noise and the distance between
+        the inputs.
 
-        Gaussian noise: ‖x − x′‖²/(2σ²). Laplace: ε²/2 at ε = ‖x − x′‖₁/b. A choice: its log-probabilities move by d/b,
-        d the scores' differences, up to a constant; so the range of that, η, bounds the ratio, and it costs η²/8 (Cesar
-        and Rogers, arXiv:2004.07223, Lemma 3.4).
+        For Gaussian noise the cost is ‖x − x′‖²/(2σ²). For Laplace noise it is ε²/2 with ε = ‖x − x′‖₁/b. For a
+        selection, the log-probabilities change by d/b up to a constant, where d is the difference of the scores. The
+        range η of d/b is a bound for the ratio of the probabilities, so the cost is η²/8 (Cesar and Rogers,
+        arXiv:2004.07223, Lemma 3.4).
         """
         if self.kind == "select":
             apart = (self.given - other.given) / self.scale
@@ -102,14 +106,17 @@ class Call:
 
 
 def true_cost(first: Path, second: Path, unit_rows: int = 1) -> tuple[float, float]:
-    """What all calls of a release cost in truth, in ρ, from the recordings on D and on D′; and what was claimed for
-    those of them that the row moved at all (strata are disjoint, and claims of the others do not add to it).
+    """Return the true cost of all calls of a release in ρ, and the sum of the claims of all calls that the row changes.
 
-    Where D and D′ differ by a unit of up to `unit_rows` rows, claims are for one row of it: a unit moves values by so
-    many times as much, and pays the square of that.
+    The strata are disjoint, so the claims of calls on other strata are not added. If D and D′ differ by a unit of up to
+    `unit_rows` rows, each claim is for one row of the unit. The unit changes the values by this factor, and its cost is
+    larger by the square of this factor.
 
-    Raises AssertionError if a call is made on one table only or with other noise, moves by more than its sensitivity,
-    or costs more than was claimed for it.
+    Raises
+    ------
+    AssertionError
+        If a call is made on one table only or with different noise, if a value changes by more than its sensitivity, or
+        if the true cost is larger than the claim.
     """
     names = [{path.name for path in folder.iterdir()} for folder in (first, second)]
     assert names[0] == names[1], f"calls on one table only: {sorted(names[0] ^ names[1])}"
@@ -118,9 +125,7 @@ def true_cost(first: Path, second: Path, unit_rows: int = 1) -> tuple[float, flo
         one, two = (load_call(folder / name) for folder in (first, second))
         claims = [(call.kind, call.scale, call.sensitivity, call.claim) for call in (one, two)]
         assert claims[0] == claims[1], f"{name} is drawn with other noise on the neighbour: {claims}"
-        exact = (
-            1.0 if one.kind == "select" else 1 + 1e-12
-        )  # a norm is rounded, the largest of scores that are exact is not
+        exact = 1.0 if one.kind == "select" else 1 + 1e-12  # a norm is rounded, but the maximum of exact scores is not
         moved = one.moved(two)
         most, claim = unit_rows * one.sensitivity, unit_rows**2 * one.claim
         assert moved <= most * exact, f"{name} ({one.kind}) moves by {moved}, not {most}"
@@ -133,37 +138,36 @@ def true_cost(first: Path, second: Path, unit_rows: int = 1) -> tuple[float, flo
 
 @dataclass(frozen=True)
 class Twice:
-    """A release of D and one of D′ with the same answers: the results, what they cost in truth, and what was claimed
-    for that."""
+    """Two releases of D and D′ with the same answers, with their results, their true cost and the claimed cost."""
 
     results: tuple[Any, Any]
     cost: float
     claimed: float
 
     def keeps(self, charge: Rho | float) -> bool:
-        """Whether the cost and the claims are at most the charge, and the cost not next to nothing: then nobody looked.
+        """Return True if the true cost and the claims are at most the charge, and the cost is not close to zero.
 
-        A choice may cost less than its claim, and hide a small measurement off the books from the cost; the claims show
-        it.
+        A cost close to zero means that the mechanism did not use the row. The cost of a selection may be less than its
+        claim, so that a small uncharged measurement would be hidden in the cost. It is found in the claims.
         """
         most = float(charge) * (1 + SLACK)
         return 0.2 * float(charge) < self.cost <= most and self.claimed <= most
 
     @property
     def pure(self) -> bool:
-        """Whether both results are the same to the last bit."""
+        """Return True if both results are identical to the last bit."""
         return as_bytes(self.results[0]) == as_bytes(self.results[1])
 
 
 def made_twice(make: Callable[[Any, Recorder], Any], table: Any, neighbour: Any, folder: Path, seed: int = 0) -> Twice:
-    """`make(table, noise)` and `make(neighbour, noise)`, recorded in a folder and played back from it."""
+    """Run `make(table, noise)` and record its calls, and run `make(neighbour, noise)` with the recorded answers."""
     first, second = folder / "first", folder / "second"
     results = make(table, Recorder(first, seed=seed)), make(neighbour, Recorder(second, first, seed))
     return Twice(results, *true_cost(first, second))
 
 
 def as_bytes(result: Any) -> Any:
-    """Everything in a result, comparable to the last bit."""
+    """Return the content of a result in a form that can be compared exactly."""
     if isinstance(result, np.ndarray):
         return result.dtype.str, result.shape, result.tobytes()
     if isinstance(result, Mapping):
@@ -176,6 +180,6 @@ def as_bytes(result: Any) -> Any:
 
 
 def load_call(path: Path) -> Call:
-    """A call that was written down."""
+    """Return a recorded call."""
     assert path.exists(), f"{path.name} is a call that was not made on the first table"
     return pickle.loads(path.read_bytes())

@@ -1,16 +1,17 @@
-"""Try to refute a privacy claim: a lower bound on ε from many runs on two neighbouring tables.
+"""Tests that try to refute a privacy claim with a lower bound on ε from many runs on two neighbouring tables.
 
-Passing proves nothing; failing refutes the claim. So every privacy claim gets two tests: the claim stands, and the
-same test catches a planted fault (`HalvedNoise`, or a fault of the mechanism's own).
+A test that passes is no proof, but a test that fails refutes the claim. Each privacy claim has two tests. The first
+test checks the claim, and the second test checks that an implementation with a known fault is refuted. The fault can be
+`HalvedNoise` or a fault of the mechanism.
 
     a = np.array([mechanism(table, noise.spawn(i)) for i in range(20_000)])
     b = np.array([mechanism(neighbour, noise.spawn(i + 20_000)) for i in range(20_000)])
     assert empirical_epsilon(a, b, delta) <= rho.epsilon(delta)
 
-A large δ (0.01 to 0.1) makes a sharp test of a zCDP claim: `rho.epsilon(delta)` is then an exact consequence of the
-claim about events that are common enough to count.
+If δ is large (0.01 to 0.1), the test of a zCDP claim is sharp, because `rho.epsilon(delta)` is then an exact
+consequence of the claim for events that are common enough to be counted.
 
-Faults of less than a third of the noise need `tradeoff`, which bounds μ and not ε.
+If the noise is too small by less than a third, use `tradeoff`, which gives a bound on μ instead of ε.
 """
 
 from __future__ import annotations
@@ -27,24 +28,34 @@ CANDIDATES = 1000
 
 
 def empirical_epsilon(a: npt.ArrayLike, b: npt.ArrayLike, delta: float, *, false_alarm: float = 1e-3) -> float:
-    """A lower confidence bound on the ε of a mechanism at δ, from one statistic of its output.
+    """Compute a lower confidence bound on the ε of a mechanism at δ from one statistic of its output.
 
-    Arguments:
-        a, b: shape (runs,), the statistic T over independent runs on a table and on its neighbour; at least two runs
-            each, finite. To test an event, give its indicator (0 or 1).
-        delta: the δ of the claim, 0 ≤ δ < 1.
-        false_alarm: the probability that a mechanism that keeps its claim is refuted all the same.
+    Parameters
+    ----------
+    a, b : array_like of shape (runs,)
+        The statistic T of independent runs on a table and on its neighbour. Both must be finite and have at least two
+        runs. For an event, use its indicator (0 or 1).
+    delta : float
+        The δ of the claim, 0 ≤ δ < 1.
+    false_alarm : float
+        The probability that a mechanism is refuted although the claim is true.
 
-    Returns:
-        max(0, log((p_low − δ) / q_high)). Above the claimed ε, the claim is refuted.
+    Returns
+    -------
+    float
+        The bound max(0, log((p_low − δ) / q_high)). If it is larger than the claimed ε, the claim is refuted.
 
-    Proof sketch. (ε, δ)-DP says P_a(E) ≤ e^ε·P_b(E) + δ for every event E, and the same with a and b exchanged. E is
-    one of {T > t} or {T < t}, in one of the two directions, chosen on the first half of the runs where the bound looks
-    best; the second half is independent of that choice, so its counts of E are Binomial given E. p_low is the
-    Clopper-Pearson lower bound of the likelier side, q_high the upper bound of the other, each at false_alarm / 2. By
-    the union bound both hold with probability at least 1 − false_alarm, and then ε ≥ log((p − δ)/q) ≥
-    log((p_low − δ)/q_high). The rate is for one call: a suite of m tests on true claims fails with probability at most
-    m·false_alarm, and never if its seeds are fixed and it has passed once.
+    Notes
+    -----
+    If the mechanism is (ε, δ)-DP, then P_a(E) ≤ e^ε·P_b(E) + δ for every event E, and the same is true if a and b are
+    exchanged. The event E is one of {T > t} and {T < t}, in one of the two directions. It is the event with the largest
+    bound on the first half of the runs. The second half is independent of this choice, so the counts of E are binomial
+    given E. Here p_low is the lower Clopper-Pearson bound for the side on which E is more likely, and q_high is the
+    upper bound for the other side, each at the level false_alarm / 2. By the union bound, both are valid with
+    probability at least 1 − false_alarm, and then ε ≥ log((p − δ)/q) ≥ log((p_low − δ)/q_high).
+
+    The error rate is for one call. A suite of m tests of true claims fails with probability at most m·false_alarm. If
+    the seeds are fixed, the result of a test is always the same.
     """
     first, second = _runs(a), _runs(b)
     if not 0 <= delta < 1:
@@ -72,16 +83,19 @@ def empirical_epsilon(a: npt.ArrayLike, b: npt.ArrayLike, delta: float, *, false
 
 
 def measured_epsilon(statistics: npt.ArrayLike, claim: float, delta: float) -> float:
-    """`empirical_epsilon` of statistics of shape (2, runs), a row for each table; printed beside the claimed ε."""
+    """Compute the `empirical_epsilon` of statistics of shape (2, runs), with one row per table, and print it with the
+    claimed ε.
+    """
     found = empirical_epsilon(*np.asarray(statistics), delta)
     print(f"empirical ε ≥ {found:.3f}, claimed {claim:.3f} at δ = {delta}, {np.shape(statistics)[1]} runs a side")
     return found
 
 
 class LessNoise(NoiseSource):
-    """A planted fault: `factor` times the noise that is asked for, so ρ/factor² (ε/factor of Laplace).
+    """A noise source with a known fault, which draws `factor` times the requested noise. The true cost is ρ/factor²
+    (ε/factor for Laplace noise).
 
-    Wraps any noise source. A refutation test that passes with this instead of the real one tests nothing.
+    It can be used with any noise source. A refutation test must fail with this source, otherwise the test is useless.
     """
 
     private = False
@@ -94,14 +108,14 @@ class LessNoise(NoiseSource):
         return f"{self.factor:g} of {self.inner.name}"
 
     def binomial(self, trials: int, probabilities: Floats) -> Counts:
-        """More signal in the same noise: each probability further from a fair coin's, by 1/factor."""
+        """Draw a binomial sample in which each probability is further from 1/2 by the factor 1/factor."""
         away = (np.asarray(probabilities) - 0.5) / self.factor
         return self.inner.binomial(trials, np.clip(0.5 + away, 0, 1))
 
     def spawn(self, stream: int) -> LessNoise:
         return LessNoise(self.inner.spawn(stream), self.factor)
 
-    # The source is also told another price, of what noise that small costs: OpenDP's own map would stop it.
+    # The price of the smaller noise is passed to the source as well, because OpenDP would otherwise raise an error.
 
     def _gaussian(self, counts: Counts, sigma: float, sensitivity: float, rho: Rho) -> Counts:
         return self.inner._gaussian(counts, sigma * self.factor, sensitivity, rho * self.factor**-2)
@@ -114,7 +128,9 @@ class LessNoise(NoiseSource):
 
 
 class HalvedNoise(LessNoise):
-    """The standard planted fault: half the noise, so four times the ρ (twice the ε of Laplace)."""
+    """A noise source with half of the requested noise, so that the true cost is four times the ρ (or twice the ε of
+    Laplace noise).
+    """
 
     def __init__(self, inner: NoiseSource) -> None:
         super().__init__(inner, 0.5)
@@ -136,7 +152,7 @@ def _count(ordered: npt.NDArray[np.float64], thresholds: npt.NDArray[np.float64]
 def _log_ratio(
     p: npt.NDArray[np.int64], p_runs: int, q: npt.NDArray[np.int64], q_runs: int, delta: float, false_alarm: float
 ) -> npt.NDArray[np.float64]:
-    """log((p_low − δ) / q_high) from counts, by Clopper-Pearson; −∞ where p_low ≤ δ."""
+    """Compute log((p_low − δ) / q_high) from counts with Clopper-Pearson bounds. The result is −∞ if p_low ≤ δ."""
     with np.errstate(divide="ignore", invalid="ignore"):
         p_low = np.where(p > 0, beta.ppf(false_alarm / 2, p, p_runs - p + 1), 0.0)
         q_high = np.where(q < q_runs, beta.ppf(1 - false_alarm / 2, q + 1, q_runs - q), 1.0)

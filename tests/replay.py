@@ -1,6 +1,6 @@
-"""A whole release, replayed on a neighbour: the files of both, and what its noise cost in truth.
+"""Functions that run a complete release and repeat it on a neighbour, with the files and the true cost of both.
 
-The steps run as in the flow, on its own workers; what Prefect adds is not in the way of a row.
+The steps are run on the same workers as in the flow, but without Prefect, which does not process any rows.
 """
 
 import json
@@ -29,7 +29,7 @@ from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent
 from equistrata.synth.models.mixtures.descent import MixtureDescent
 
-# Accounting holds whatever a model says, so models take few steps here.
+# The privacy accounting does not depend on the model, so a few iterations are sufficient.
 DESCENT = MirrorDescent(iterations=20)
 QUICK = {
     "aim": AIM(engine=DESCENT, round_engine=DESCENT),
@@ -37,12 +37,12 @@ QUICK = {
     "mst": MST(engine=DESCENT),
 }
 
-# A kind of person that there are few of, and who earns as much as can be.
+# A rare kind of person with the largest possible PAY.
 MORE = {"SEX": 2, "GROUP": "c", "AGE": 90, "JOB": "yes", "PAY": 1_000_000.0}
 
 
 def fit_all(plan, work, budgets, noise, pool):
-    """What equistrata.flows.release.flow._fit_all does, without its tasks."""
+    """Run the steps of equistrata.flows.release.flow._fit_all without its tasks."""
     jobs = equistrata.flows.release.flow.measuring(plan, work, budgets, noise)
     for done in as_completed([pool.submit(job) for job in jobs]):
         done.result()
@@ -74,19 +74,19 @@ def without_prefect(noise, pool):
 
 
 def published(folder):
-    """Every file that the manifest lists, and the manifest."""
+    """Return the content of the manifest and of all files in the manifest."""
     check_manifest(folder)
     names = json.loads((folder / "manifest.json").read_text())["files"]
     return {name: (folder / name).read_bytes() for name in [*names, "manifest.json"]}
 
 
 def here(config, work, strata):
-    """Instead of workers."""
+    """Return an executor with one thread, which replaces the workers."""
     return ThreadPoolExecutor(1)
 
 
 def released(tmp_path, frame, noise, pool, **settings):
-    """A release of these rows: its files, its card, and its price."""
+    """Make a release of these rows and return its files and its price."""
     table, schema, output = tmp_path / "people.csv", tmp_path / "people.yaml", tmp_path / "out" / noise.folder.name
     schema.write_text(settings.pop("declared", PEOPLE_SCHEMA))
     frame.to_csv(table, index=False)
@@ -103,16 +103,19 @@ def released(tmp_path, frame, noise, pool, **settings):
 
 
 def released_twice(tmp_path, rows=300, **settings):
-    """The files of both releases; what was paid, and what it cost and was claimed for. The second is played back
-    without workers."""
+    """Make a release of a table and of its neighbour. Return the files of both, the price, and the true and the claimed
+    cost.
+
+    The release of the neighbour is made without workers.
+    """
     frame = made_up_people(rows)
     return replayed(tmp_path, frame, pd.concat([frame, pd.DataFrame([MORE])], ignore_index=True), **settings)
 
 
 def replayed(tmp_path, frame, neighbour, unit_rows=1, **settings):
-    """As `released_twice`, of these tables, which differ by up to so many rows of one unit."""
+    """Make the releases of `released_twice` for two tables that differ by at most `unit_rows` rows of a unit."""
     first, second = tmp_path / "first", tmp_path / "second"
-    with models_once():  # what is told of the same measurements follows from the same models
+    with models_once():  # equal measurements have equal models
         one, price = released(tmp_path, frame, Recorder(first), executor, **settings)
         two, _ = released(tmp_path, neighbour, Recorder(second, first), here, **settings)
     return (one, two), price, true_cost(first, second, unit_rows)

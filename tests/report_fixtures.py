@@ -1,4 +1,4 @@
-"""Small reports of both kinds, made in memory, and a noise source that does not listen."""
+"""Small reports of both kinds that are made in memory, and a noise source that ignores its input."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ PRICE = Rho.from_epsilon_delta(2, 1e-9)
 
 
 def spoiled(table=FAIR, group=1):
-    """A table in which one group has another A, B and Y than it should."""
+    """Return a table in which A, B and Y are zero for one group."""
     codes = table.codes.copy()
     codes[codes[:, 0] == group, 1:] = 0
     return CodedTable(codes, table.schema)
 
 
 class Deaf(SeededNoise):
-    """Answers in the right shapes, whatever it is asked about: what is made of its answers cannot depend on rows."""
+    """A noise source that returns values of the correct shape which do not depend on the rows."""
 
     def _answer(self, *about) -> np.random.Generator:
         return np.random.default_rng(zlib.crc32(repr((self._sequence.spawn_key, *about)).encode()))
@@ -45,7 +45,7 @@ class Deaf(SeededNoise):
 
 
 def facts(name, **changes):
-    """What a release's card says."""
+    """Return the facts in the card of a release."""
     said = {
         "name": name, "variant": name, "folder": name, "mechanism": "MST", "strata": ("G",), "rows": 1000,
         "epsilon": 1.0,
@@ -56,7 +56,7 @@ def facts(name, **changes):
 
 
 def about(strata=STRATA):
-    """What a report says of its audit."""
+    """Return the description of an audit in a report."""
     return About(
         strata,
         schema=strata.schema.digest,
@@ -77,7 +77,7 @@ HISTORY = BudgetHistory(
 
 
 def public_report(private=PRIVATE, noise=None, tables=None, strata=STRATA, price=PRICE, history=None, classifier=True):
-    """A public report of these releases, by name."""
+    """Return a public report of the given releases."""
     tables = {"fair": FAIR, "spoiled": spoiled()} if tables is None else tables
     noise = SeededNoise(0) if noise is None else noise
     classifiers = dict.fromkeys(tables, Fixed()) if classifier else None
@@ -93,7 +93,7 @@ def public_report(private=PRIVATE, noise=None, tables=None, strata=STRATA, price
 
 
 def internal_report(private=PRIVATE, tables=None, strata=STRATA, history=None):
-    """An internal report of these releases, by name."""
+    """Return an internal report of the given releases."""
     tables = {"fair": FAIR, "spoiled": spoiled()} if tables is None else tables
     audits = [internal_audit(private, table, strata, classifier=Fixed()) for table in tables.values()]
     return InternalReport(

@@ -1,6 +1,8 @@
-"""Starts a flow run of a release as a work pool's machine does, and as it does again when it restarts what died.
+"""A program that starts a flow run of a release like a work pool does, also when a failed run is started again.
 
-python tests/retried_run.py FLOW_RUN_ID [POINT]        POINT: where in `plain_release.POINTS` to die
+python tests/retried_run.py FLOW_RUN_ID [POINT]
+
+The process is killed at POINT, which is a name in `plain_release.POINTS`.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Scores of two data frames, in one call each."""
+"""Functions that compute the scores of two data frames in one call."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def scores_of(real, test, synthetic, strata, target, **settings):
 
 
 def coded_frame(table):
-    """A coded table as a data frame of what each code counts as."""
+    """Return a coded table as a data frame with the number of each code."""
     return pd.DataFrame({c.name: numbers_of(c)[table.column(c.name)] for c in table.schema.columns})

@@ -1,4 +1,4 @@
-"""The site of the documentation, built as `make docs` builds it."""
+"""A function that builds the site of the documentation in the same way as `make docs`."""
 
 import subprocess
 import sys
@@ -8,6 +8,6 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
 def build(docs, to):
-    """Build it strictly into to/site; the process, as it ended."""
+    """Build the site in the folder to/site with warnings as errors, and return the completed process."""
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-d", str(to / "doctrees"), str(docs)]
     return subprocess.run([*command, str(to / "site")], capture_output=True, text=True, timeout=600)

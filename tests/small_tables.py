@@ -1,4 +1,4 @@
-"""Small made-up tables for the synthesizers."""
+"""Small simulated tables for the synthesizers."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ NAMES = "ABCDEF"
 
 
 def fit(mechanism, *of, **more):
-    """A mechanism's fit, as a function."""
+    """Fit a mechanism to a table."""
     return mechanism.fit_table(*of, **more)
 
 
 def schema_of(*sizes):
-    """Columns A, B, … of these sizes."""
+    """Return a schema with the columns A, B, … of the given sizes."""
     return Schema("test", tuple(Column(n, values=tuple(range(s))) for n, s in zip(NAMES, sizes, strict=False)))
 
 
 def table_of(rows, sizes, seed=0):
-    """Uniform and independent."""
+    """Return a table with uniform and independent columns."""
     codes = np.random.default_rng(seed).integers(0, sizes, (rows, len(sizes))).astype(np.uint8)
     return CodedTable(codes, schema_of(*sizes))
 
 
 def grown_ups(seed=0):
-    """4,000 rows of five ACS columns, uniform but for the combinations that cannot be."""
+    """Return a table with 4,000 rows and five ACS columns, which is uniform except for the impossible combinations."""
     rng = np.random.default_rng(seed)
     codes = np.zeros((4000, 5), dtype=np.uint8)
     codes[:, 0] = rng.integers(1, 5, 4000)

@@ -1,4 +1,4 @@
-"""What a mechanism asks of its noise and its budget, written down; and noise that answers with its own numbers."""
+"""Noise sources and budgets that record the calls of a mechanism, and a noise source with fixed answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from equistrata.privacy.noise import SeededNoise
 
 
 class Spy(SeededNoise):
-    """Records what is asked of it; its Gaussian can be made exact."""
+    """A noise source that records its calls. If `exact` is True, the Gaussian noise is zero."""
 
     def __init__(self, seed=0, exact=False):
         super().__init__(seed)
@@ -25,7 +25,7 @@ class Spy(SeededNoise):
 
 
 class FakeNoise(SeededNoise):
-    """Ignores what it is given: whatever still depends on the rows did not come through the noise source."""
+    """A noise source that ignores its input, so that a result must not depend on the rows."""
 
     def __init__(self, level=50):
         super().__init__(0)
@@ -42,7 +42,7 @@ class FakeNoise(SeededNoise):
 
 
 def recorded_budgets(monkeypatch, module):
-    """A list that every Budget joins which this module makes from now on."""
+    """Return a list to which each new Budget of this module is added."""
     made = []
 
     class Recorded(Budget):

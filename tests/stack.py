@@ -1,7 +1,7 @@
-"""A Prefect server, a worker and a checkout of their own on loopback, made by docs/deploy/settings.sh as on a real
-machine.
+"""A Prefect server, a worker and a checkout on the loopback interface, which are set up by docs/deploy/settings.sh.
 
-Free ports, a home of its own, and every process ended afterwards, those that the worker started too.
+It uses free ports and a temporary home folder. All processes are stopped at the end, including those that the worker
+has started.
 """
 
 import os
@@ -20,21 +20,25 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ["data", "privacy", "synth", "inference", "eval", "flows", "docs"]
-PATIENCE = 600  # seconds: a slow machine with other work
+PATIENCE = 600  # the time limit in seconds, for a slow machine with other work
 DEAD = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 
 
 class Stack:
-    """What docs/deploy.md sets up, in a folder.
+    """The services of docs/deploy.md in a folder.
 
-    Attributes:
-        checkout: a copy of the repository, where the worker finds the flows and puts releases.
-        secrets: every password and key of this stack; nothing may show one.
-        worker, steward: environments, as the files that settings.sh writes give them.
+    Attributes
+    ----------
+    checkout : Path
+        A copy of the repository, which contains the flows and the releases of the worker.
+    secrets : list of str
+        All passwords and keys, which must not be shown by any program.
+    worker, steward : dict
+        The environments that are defined by the files of settings.sh.
     """
 
     def __init__(self, folder, postgres=None):
-        """With the URL of a PostgreSQL superuser, all databases lie there; without, they are SQLite files."""
+        """Use the databases of a PostgreSQL server if the URL of its superuser is given, and SQLite files otherwise."""
         self.folder, self.checkout = folder, folder / "checkout"
         self.processes = []
         for package in PACKAGES:
@@ -109,7 +113,7 @@ class Stack:
 
     def __exit__(self, *error):
         family = [pid for process in self.processes for pid in _descendants(process.pid)]
-        for process in reversed(self.processes):  # the worker before the server
+        for process in reversed(self.processes):  # the worker stops before the server
             process.terminate()
             try:
                 process.wait(timeout=60)
@@ -122,7 +126,7 @@ class Stack:
         self.api.close()
 
     def start(self, name, settings, *command):
-        """Start a program in the checkout that goes on; it writes into a log of that name."""
+        """Start a program in the checkout, which writes to a log of this name, and return its process."""
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", *command], env=self._base | settings, cwd=self.checkout,
@@ -133,7 +137,7 @@ class Stack:
         return process
 
     def run(self, settings, *command):
-        """Run a program in the checkout to its end, without a terminal; what it printed."""
+        """Run a program in the checkout without a terminal and return its output."""
         done = subprocess.run(
             [sys.executable, "-m", *command], env=self._base | settings, cwd=self.checkout, stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=PATIENCE, check=False,
@@ -142,7 +146,7 @@ class Stack:
         return done.stdout
 
     def until(self, condition, what, seconds=PATIENCE, every=0.5):
-        """Wait until the condition gives something; that."""
+        """Wait until the condition is true and return its value."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             for process in self.processes:
@@ -154,7 +158,7 @@ class Stack:
         pytest.fail(f"after {seconds} s it is not so that {what}\n{self.logs()}")
 
     def logs(self):
-        """The ends of all logs."""
+        """Return the ends of all logs."""
         return "\n".join(f"--- {path.name}\n{path.read_text()[-3000:]}" for path in self.folder.glob("*.log"))
 
     def _answers(self):
@@ -164,8 +168,10 @@ class Stack:
             return False
 
     def ask(self, method, path, body=None):
-        """What the server's API answers, once it has time: it says 503 while its database is locked, as Prefect's
-        clients know."""
+        """Return the answer of the API.
+
+        The request is repeated while the server returns 503, because its database may be locked.
+        """
 
         def answer():
             try:
@@ -179,7 +185,7 @@ class Stack:
         return self.until(answer, f"the server answers {path}")[0]
 
     def find(self, kind, **body):
-        """Everything of a kind that the server holds and that fits a filter."""
+        """Return all objects of this kind on the server that match the filter."""
         found, page = [], True
         while page:
             page = self.ask("POST", f"/{kind}/filter", body | {"limit": 200, "offset": len(found)})
@@ -191,7 +197,7 @@ class Stack:
         return found
 
     def runs(self, name):
-        """A deployment's flow runs, the earliest first."""
+        """Return the flow runs of a deployment, sorted by time."""
         found = self.find("flow_runs", deployments={"name": {"any_": [name]}})
         return sorted(found, key=lambda run: run["expected_start_time"])
 
@@ -199,12 +205,13 @@ class Stack:
         return self.ask("GET", f"/flow_runs/{run}")
 
     def ask_for(self, name):
-        """Have a deployment run now; the flow run's id."""
-        body = {"state": {"type": "SCHEDULED"}, "idempotency_key": uuid4().hex}  # asked twice, made once
+        """Start a run of a deployment and return the id of the flow run."""
+        # A repeated request creates only one run
+        body = {"state": {"type": "SCHEDULED"}, "idempotency_key": uuid4().hex}
         return self.ask("POST", f"/deployments/{self.deployment(name)['id']}/create_flow_run", body)["id"]
 
     def ended(self, run):
-        """A flow run, when it has ended."""
+        """Wait for the end of a flow run and return the run."""
 
         def state():
             found = self.flow_run(run)
@@ -213,13 +220,13 @@ class Stack:
         return self.until(state, f"flow run {run} has ended")
 
     def artifacts(self, run):
-        """Key → text of what a flow run left."""
+        """Return the text of each artifact of a flow run, by key."""
         found = self.find("artifacts", artifacts={"flow_run_id": {"any_": [run]}})
         return {each["key"]: each["data"] for each in found}
 
 
 def _descendants(pid):
-    """Processes that this one started, and theirs; none where there is no /proc."""
+    """Return the ids of all descendants of a process. The list is empty without /proc."""
     parents = {}
     for status in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""The prose: no long lines, no broken links, no idiom of our own where the field has a word."""
+"""Tests of the documentation: long lines, broken links, and phrases that should be replaced by a standard term."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 LONGEST = 120
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
-# Idioms that this project used once, and the field's word for each.
+# These phrases were once used in this project. Each has a standard term that should be used instead.
 BANNED = {
     r"\blean(s|ed|ing)? on\b": "shrinkage, borrows from",
     r"\bdrown": "below the noise floor",
@@ -32,27 +32,28 @@ BANNED = {
     r"\bas (they|it) stands?\b": "unchanged",
     r"\bthe books\b|\boff the books\b": "accountant, uncharged",
 }
-# How many hits are allowed in all, since a list of words is no ban on English. Lower it when there are fewer.
+# The total number of matches that is allowed, because a phrase may be correct English in some places. Reduce it if
+# there are fewer.
 ALLOWED = {"docs": 4, "code": 44}
 ROOMS = ("data", "privacy", "stats", "synth", "inference", "eval", "analysis", "flows", "paper")
 
 
 def prose(page: Path) -> str:
-    """A page without code, tables and addresses."""
+    """Return the text of a page without code, tables and addresses."""
     text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
     text = re.sub(r"`[^`]*`|\]\([^)]*\)", " ", text)
     return "\n".join(line for line in text.splitlines() if not line.startswith(("|", "    ")))
 
 
 def banned(text: str) -> Iterator[str]:
-    """The idioms in a text, each with the field's word."""
+    """Return the phrases in a text that should be replaced, each with the standard term."""
     for idiom, instead in BANNED.items():
         for found in re.finditer(idiom, text, flags=re.IGNORECASE):
             yield f"{found[0]!r}: say {instead}"
 
 
 def anchors(page: Path) -> set[str]:
-    """The names that a page's headings can be linked by."""
+    """Return the names of all headings of a page that can be used in a link."""
     titles = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
@@ -65,7 +66,9 @@ def test_no_line_is_longer_than_120_columns_but_for_addresses(page: Path) -> Non
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_has_one_title_and_no_heading_skips_a_level(page: Path) -> None:
-    """Each first-level heading is an entry of the site's contents, and who hears a page goes by its headings."""
+    """Each first-level heading is an entry in the contents of the site, and users of a screen reader navigate by the
+    headings.
+    """
     text = re.sub(r"^ *```.*?^ *```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
     levels = [len(marks) for marks in re.findall(r"^(#+) ", text, flags=re.MULTILINE)]
     assert levels[:1] == [1]
@@ -75,14 +78,16 @@ def test_a_page_has_one_title_and_no_heading_skips_a_level(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_each_note_below_a_table_is_a_paragraph(page: Path) -> None:
-    """In Markdown, lines without a blank one between them run on: four notes had been one."""
+    """In Markdown, consecutive lines are joined into one paragraph. Four notes used to be joined in this way."""
     lines = ["", *page.read_text("utf-8").splitlines()]
     assert not [after for before, after in pairwise(lines) if re.match(r"\(\d\) ", after) and before.strip()]
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
 def test_the_first_pages_do_not_promise_that_all_groups_are_served_alike(page: str) -> None:
-    """They had, above a picture in which the smallest group is twenty times as far off as the largest."""
+    """They used to do so, although the error of the smallest group was twenty times as large as the error of the
+    largest group.
+    """
     assert not re.search(r"as\s+well\s+as\s+large", (ROOT / page).read_text("utf-8"))
 
 
@@ -100,7 +105,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def docstrings(module: Path) -> str:
-    """The docstrings and comments of a module, without examples and names of code."""
+    """Return the docstrings and the comments of a module, without examples and without names of code."""
     source = module.read_text("utf-8")
     nodes = ast.walk(ast.parse(source))
     texts = [ast.get_docstring(node) or "" for node in nodes if isinstance(node, DOCUMENTED)]
@@ -112,13 +117,13 @@ def docstrings(module: Path) -> str:
 
 
 def modules() -> list[Path]:
-    """The modules of the core and of paper/."""
+    """Return the paths of all modules in the core and in paper/."""
     folders = [(ROOT / room).rglob("*.py") for room in ROOMS]
     return sorted(chain(*folders, (ROOT / "equistrata").glob("*.py")))
 
 
 def texts(where: str) -> Iterator[tuple[Path, str]]:
-    """What is read by people, file by file."""
+    """Return the path and the text of each file."""
     if where == "docs":
         yield from ((page, prose(page)) for page in PAGES if page.name != "CHANGELOG.md")
     else:

@@ -1,4 +1,4 @@
-"""The core stays light and the arrows between rooms point one way."""
+"""Tests of the imports of the core and of the dependencies between its packages."""
 
 import json
 import os
@@ -13,7 +13,7 @@ CORE = [f"equistrata.{room}" for room in ("data", "privacy", "stats", "synth", "
 OPTIONAL = {"equistrata.synth.models.mbi"}  # the reference engine, which needs the extra "reference"
 HEAVY = ["prefect", "jax", "mbi", "torch", "dask"]
 
-# What the command line imports, step by step in one interpreter, and which of WATCHED may be loaded after each step.
+# Each step is an import in the same interpreter, with the packages of WATCHED that it may load in addition.
 WATCHED = (
     "numpy", "pandas", "scipy", "scipy.special", "scipy.optimize", "scipy.stats", "opendp", "sqlalchemy", "jinja2",
     "matplotlib", "sklearn", "prefect", "dask", "distributed", "ray", "jax", "mbi", "torch",
@@ -62,7 +62,7 @@ def steps(repo_root, tmp_path_factory):
 
 
 def test_commands_import_what_they_need_when_they_run(steps):
-    """Each of these packages takes a tenth of a second to two seconds, and a command starts in two at most."""
+    """The import of these packages is slow, and the time to start a command should be less than two seconds."""
     allowed = set()
     for (step, more), loaded in zip(COMMANDS.items(), steps[0], strict=True):
         allowed |= more
@@ -72,13 +72,13 @@ def test_commands_import_what_they_need_when_they_run(steps):
 def test_importing_the_core_loads_none_of_the_heavy_packages(steps):
     count, heavy = steps[1:3]
     assert heavy == []
-    assert count > 8  # data and privacy alone have eight modules: the walk did not come up empty
+    assert count > 8  # the packages data and privacy alone have eight modules, so the list is not empty
 
 
 def test_no_cluster_is_imported_unless_it_is_asked_for(steps):
     clusters, prefect = steps[3:]
     assert clusters == []
-    assert prefect == ["prefect"]  # the flow itself was imported
+    assert prefect == ["prefect"]  # the flow was imported
 
 
 def test_the_arrows_between_rooms(repo_root):

@@ -1,12 +1,12 @@
-"""`python -m equistrata`, and Ctrl-C while it is being imported."""
+"""Tests of `python -m equistrata`, and of Ctrl-C during the imports."""
 
 import signal
 import subprocess
 import sys
 
-# A job in the background ignores interrupts, and so do its children.
+# A background job ignores interrupts, and so do its children.
 HEEDS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-# As by Ctrl-C at the moment when the command line is looked for.
+# This simulates Ctrl-C at the time when the command line is imported.
 INTERRUPTED = f"""
 {HEEDS}
 import os, sys

@@ -1,4 +1,4 @@
-"""The public names: which they are, what importing them costs, and a notebook's ten lines."""
+"""Tests of the public names, the time of the import, and the examples for a notebook."""
 
 import inspect
 import re
@@ -26,7 +26,10 @@ HEAVY = ("prefect", "sklearn", "pandas", "numpy", "scipy", "matplotlib", "pyarro
 
 
 def test_the_public_names_are_these():
-    """Frozen: who adds or renames one changes this set, docs/api.md and CHANGELOG.md."""
+    """The list is fixed.
+
+    If a name is added or renamed, this set, docs/api.md and CHANGELOG.md must be changed as well.
+    """
     assert set(equistrata.__all__) == NAMES
     assert set(equistrata.__dir__()) >= NAMES
 
@@ -40,7 +43,7 @@ def test_a_name_is_there_and_documented(name):
 
 
 def test_editors_and_mypy_know_the_same_names():
-    """The imports under TYPE_CHECKING are those that `__getattr__` makes."""
+    """The imports under TYPE_CHECKING must be the same as the imports in `__getattr__`."""
     source = inspect.getsource(equistrata)
     block = source.split("if TYPE_CHECKING:")[1].split("__all__")[0]
     lines = [line.split("#")[0].split() for line in block.strip().splitlines()]
@@ -65,7 +68,7 @@ def test_another_name_is_refused():
 
 
 def test_the_import_is_light(repo_root):
-    """In an interpreter of its own; processor seconds, so that other programs beside it do not count."""
+    """The processor time is measured in a new interpreter, so that other programs have no effect."""
     program = f"""
 import sys, time
 start = time.process_time()
@@ -134,7 +137,7 @@ def test_a_repr_is_short_and_shows_no_row(people):
 
 
 def test_read_table_takes_a_data_frame_and_prints_no_row_of_what_it_does_not_take():
-    """The rows of a data frame had been the path of a file, and an error had printed it."""
+    """The rows of a data frame used to be read as the path of a file and were then printed in an error message."""
     schema = equistrata.Schema.from_dict({"columns": {"SEX": {"values": [1, 2], "missing": 2}}})
     frame = pd.DataFrame({"SEX": [1, 2, None]})
     assert equistrata.read_table(frame, schema).codes[:, 0].tolist() == [0, 1, 1]
@@ -164,7 +167,7 @@ def test_read_table_reads_what_a_schema_declares(tmp_path):
     with pytest.raises(InputError, match="'PAY' has missing cells"):
         equistrata.read_table(people, tmp_path / "people.yaml")
     with (tmp_path / "people.yaml").open("a") as file:
-        file.write("default: [SEX, AGE]\n")  # PAY is averaged only
+        file.write("default: [SEX, AGE]\n")  # the column PAY is only used for means
     table = equistrata.read_table(people, tmp_path / "people.yaml")
     assert table.schema.names == ("SEX", "AGE")
     assert table.codes.tolist() == [[0, 0], [1, 1]]
@@ -174,7 +177,7 @@ def test_read_table_reads_what_a_schema_declares(tmp_path):
 
 
 def test_a_synthesis_is_planned_as_by_the_command():
-    """It once was the plan of a proportion, without a word."""
+    """This call used to return the plan of a proportion without a warning."""
     found = equistrata.plan(synthesizer="mst", strata=["SEX"], rows=3000)
     assert (found["quantity"], found["mechanism"]) == ("synthesis", "MST")
     with pytest.raises(InputError, match="name its synthesizer"):
@@ -190,7 +193,7 @@ def test_plan_is_what_the_command_prints():
 
 
 def test_ratio_draws_secure_noise_unless_told_otherwise():
-    """The noise of the ratio has a standard deviation of about .002, so .1 is off in less than one case of 10⁹."""
+    """The standard deviation of the noise is about .002, so the probability of an error above .1 is less than 10⁻⁹."""
     from equistrata.privacy.noise import SeededNoise
 
     ones = [1.0] * 2000

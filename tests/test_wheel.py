@@ -1,4 +1,4 @@
-"""What the wheel and the sdist hold: one import name, every file of it, no link, no paper and no benchmark."""
+"""Tests of the files in the wheel and in the sdist."""
 
 import os
 import re
@@ -31,21 +31,21 @@ def build(folder, to, *targets):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """The folder with the wheel and the sdist of this checkout, and with the sdist unpacked."""
+    """Return the folder with the wheel and the sdist of this checkout, in which the sdist is also unpacked."""
     folder = tmp_path_factory.mktemp("built")
     build(ROOT, folder, "sdist", "wheel")
     (sdist,) = folder.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         links = [member.name for member in archive if not (member.isfile() or member.isdir())]
         assert links == []
-        plain = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # not before Python 3.11.4
+        plain = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # this filter was added in Python 3.11.4
         archive.extractall(folder / "unpacked", **plain)
     return folder
 
 
 @pytest.fixture(scope="module")
 def wheel(built):
-    """The names in the wheel."""
+    """Return the names of the files in the wheel."""
     (path,) = built.glob("*.whl")
     return set(zipfile.ZipFile(path).namelist())
 
@@ -99,7 +99,10 @@ def test_an_index_would_take_the_wheel_and_the_sdist(built):
 
 @pytest.mark.slow
 def test_the_wheel_works_in_a_clean_environment(built, tmp_path):
-    """Its requirements come from the index that pip knows; a release of the sample is made, read and verified."""
+    """The requirements are installed from the default package index.
+
+    A release of the sample is then made, read and verified.
+    """
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "clean"], check=True)
     scripts = tmp_path / "clean" / ("Scripts" if sys.platform == "win32" else "bin")
     (wheel,) = built.glob("*.whl")
@@ -135,7 +138,7 @@ def test_the_citation_is_of_this_version():
 
 
 def test_the_files_that_set_up_needs_are_where_it_looks(built):
-    """In a checkout and in an unpacked sdist, which has no folder of a room at its root."""
+    """The files must be found in a checkout and in an unpacked sdist, where the packages are in a different folder."""
     (unpacked,) = (built / "unpacked").iterdir()
     contents = smartnoise_contents(), flower_contents()
     needed = [path.relative_to(PACKAGE.parent) for each in contents for path in (each.requirements, each.worker)]

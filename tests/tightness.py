@@ -1,8 +1,10 @@
-"""Cases of the tight audit: whole releases of MST and AIM, and one Gaussian measurement (docs/proofs/tightness.md).
+"""The cases of the tight audit, which are releases of MST and AIM and one Gaussian measurement
+(docs/proofs/tightness.md).
 
-One row more (or one unit's rows, all in one cell) is to be found out from all that a release measures and chooses, as
-`tradeoff` says. The tables are the worst that were found: 34 rows over three columns of two values, where a first
-choice is even and moves one score up and two down. Gaussian measurements lose all they charge on any tables.
+The attacker has to detect one additional row, or the rows of one unit in the same cell, from all measurements and
+selections of a release (see `tradeoff`). The tables are the worst that were found. They have 34 rows and three binary
+columns. The first selection is a tie, and the additional row increases one score and decreases two others. For Gaussian
+measurements the loss is equal to the charge on all tables.
 """
 
 from __future__ import annotations
@@ -29,21 +31,26 @@ from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent
 
 SCHEMA = Schema("tiny", tuple(Column(name, values=(0, 1)) for name in "ABC"))
-ROWS = (6, 7, 7, 10, 4, 0, 0, 0)  # of each cell, the last column's value changing first
-ITERATIONS = 5  # of an estimate: any model will do, since an attacker knows it
-# A run tells most of μ where that is about 2.5; but one discrete Gaussian is close to a continuous one only for σ ≥ 1.
+ROWS = (6, 7, 7, 10, 4, 0, 0, 0)  # the count of each cell, where the last column changes fastest
+ITERATIONS = 5  # any model is sufficient, because the attacker knows it
+# A run gives the most information about μ if μ is about 2.5. However, a single discrete Gaussian is close to a
+# continuous one only if σ ≥ 1.
 RHO = {"gaussian": 0.5, "mst": 3.0, "aim": 3.0}
-MOST = {"gaussian": 60_000, "mst": 15_000, "aim": 15_000}  # to find a fault
+MOST = {"gaussian": 60_000, "mst": 15_000, "aim": 15_000}  # the largest number of runs to find a fault
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is audited.
+    """A case of the audit.
 
-    Attributes:
-        release: of a table, with a noise source.
-        charged: √(2ρ) of the ρ that is charged for a unit.
-        worst: the μ that the same prices can lose at most, exactly (`worst_case_mu`).
+    Attributes
+    ----------
+    release : callable
+        A function of a table and a noise source that returns a release.
+    charged : float
+        The value of √(2ρ) for the ρ that is charged for a unit.
+    worst : float
+        The largest μ that is possible for the same prices (see `worst_case_mu`).
     """
 
     release: Callable[[CodedTable, NoiseSource], Any]
@@ -52,7 +59,7 @@ class Case:
 
 
 class Remembered:
-    """An engine that answers the same question once: the attacker makes each model that the release made."""
+    """An engine with a cache, because the attacker fits the same models as the release."""
 
     def __init__(self, inner: MirrorDescent) -> None:
         self.inner, self.models = inner, dict[Any, Any]()
@@ -67,7 +74,10 @@ class Remembered:
 
 
 def neighbours(rows: int = 1, spread: bool = False) -> tuple[CodedTable, CodedTable]:
-    """A table, and the same with `rows` rows more: all in the first cell, or, `spread`, in turns with A = 0 and 1."""
+    """Return a table and its neighbour with `rows` additional rows.
+
+    They are all in the first cell, or in turn in the cells A = 0 and A = 1 if `spread` is True.
+    """
     codes = np.repeat(np.array(list(product((0, 1), repeat=3)), dtype=np.uint8), ROWS, axis=0)
     more = np.zeros((rows, 3), dtype=np.uint8)
     if spread:
@@ -76,12 +86,15 @@ def neighbours(rows: int = 1, spread: bool = False) -> tuple[CodedTable, CodedTa
 
 
 def gaussian(table: CodedTable, noise: NoiseSource, rho: Rho) -> Measurement:
-    """One measurement of all three columns."""
+    """Measure the joint distribution of all three columns."""
     return measure_marginal(table, SCHEMA.names, rho, Budget(rho), noise)
 
 
 def mechanisms() -> dict[str, LoggedMechanism]:
-    """MST with one tree and AIM with two or three rounds: their prices do not depend on noise, or hardly."""
+    """Return MST with one tree and AIM with two or three rounds.
+
+    The prices of these mechanisms do not depend much on the noise.
+    """
     engine: Any = Remembered(MirrorDescent(iterations=ITERATIONS))
     return {
         "mst": MST(engine=engine, trees=1, choice=0.1, readable=1e9),
@@ -91,7 +104,10 @@ def mechanisms() -> dict[str, LoggedMechanism]:
 
 @cache
 def case(name: str, rows: int = 1, rho: float | None = None) -> Case:
-    """A case at a charge of `rho` (of RHO, if none) for a unit of so many rows: as a group, so ρ/rows² for each row."""
+    """Return a case with the charge `rho` for a unit of `rows` rows.
+
+    The default is the value in RHO, and each row is charged ρ/rows².
+    """
     whole = rho or RHO[name]
     charge, charged = Rho(whole / rows**2), sqrt(2 * whole)
     if name == "gaussian":

@@ -1,4 +1,4 @@
-"""What a run has left on disk."""
+"""A function that returns the files of a run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sqlite3
 
 
 def traces(*roots):
-    """The bytes of every file below these folders, databases checkpointed first: pairs of path and content."""
+    """Return the path and the content of each file in these folders, after a checkpoint of all databases."""
     for root in roots:
         for database in root.rglob("*.db"):
             with sqlite3.connect(database) as connection:

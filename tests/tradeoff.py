@@ -1,26 +1,27 @@
-"""Tight audits: a lower confidence bound on μ of Gaussian differential privacy (GDP), from a guessing game.
+"""Tight audits, which compute a lower confidence bound on the μ of Gaussian differential privacy (GDP).
 
-A fair coin picks one of two neighbouring tables, the mechanism runs on it, and an attacker who knows both tables
-guesses which it was. Of a μ-GDP mechanism no guess is right with probability above Φ(μ/2), which is (1 + total
-variation)/2 of N(0, 1) and N(μ, 1) (Dong, Roth and Su, arXiv:1905.02383, section 2). So the number of right guesses
-is Binomial(runs, p) with p ≤ Φ(μ/2), and one Clopper-Pearson bound of p bounds μ from below. The threshold of the
-guess is fixed in advance, at a likelihood ratio of one: nothing is paid for multiplicity, no run is set aside to
-choose it.
+In each run, one of two neighbouring tables is selected with a fair coin, and the mechanism is run on this table. An
+attacker who knows both tables guesses which table was used. If the mechanism is μ-GDP, the probability of a correct
+guess is at most Φ(μ/2), which is (1 + total variation)/2 of N(0, 1) and N(μ, 1) (Dong, Roth and Su, arXiv:1905.02383,
+section 2). The number of correct guesses is therefore Binomial(runs, p) with p ≤ Φ(μ/2), and a Clopper-Pearson bound
+for p gives a lower bound for μ. The threshold of the guess is fixed at a likelihood ratio of one, so no correction for
+multiple tests is needed and all runs can be used.
 
-The guess is the Neyman-Pearson test of a whole run: each draw is recorded, the mechanism is run again on the other
-table with the same answers, and the likelihoods of all answers under both tables are compared, as they follow from
-what each table asks for, at the claimed noise. Nothing here knows what a mechanism measures or how it scores.
+The guess is the Neyman-Pearson test of a complete run. Each draw is recorded, and the mechanism is run again on the
+other table with the same answers. The likelihoods of all answers are then computed for both tables at the claimed noise
+and compared. This module does not use any code of the mechanisms.
 
     game = play(release, (table, neighbour), SecureNoise(), runs=10_000)
     assert game.mu <= claim
     assert runs_to_refute(release, (table, neighbour), SecureNoise(), claim, most=20_000) is None
 
-What it does not see: an event of so small a probability that μ hardly changes. `refutation` looks for those.
+An event with a very small probability is not detected, because it has almost no effect on μ. See `refutation` for such
+events.
 
-Related: Nasr et al., "Tight Auditing of Differentially Private Machine Learning", arXiv:2302.07956 (audits by GDP;
-bounds of both error rates, which take more runs); Koskela and Mohammadi, arXiv:2406.04827 (total variation); "Tight
-Auditing of Differential Privacy in MST and AIM", arXiv:2604.18352 (from outputs: 0.43 of 0.45); Steinke, Nasr and
-Jagielski, arXiv:2305.08846 (many rows in one run: for mechanisms too slow to run often).
+Related work: Nasr et al., "Tight Auditing of Differentially Private Machine Learning", arXiv:2302.07956 (audits with
+GDP and bounds for both error rates, which need more runs); Koskela and Mohammadi, arXiv:2406.04827 (total variation);
+"Tight Auditing of Differential Privacy in MST and AIM", arXiv:2604.18352 (from outputs: 0.43 of 0.45); Steinke, Nasr
+and Jagielski, arXiv:2305.08846 (many rows in one run, for mechanisms that are too slow for many runs).
 """
 
 from __future__ import annotations
@@ -44,19 +45,23 @@ Release = Callable[[Any, NoiseSource], Any]
 Pair = tuple[Any, Any]
 
 FALSE_ALARM = 1e-3
-FAULTS = (1.1, 1.5)  # times the claimed μ
-STEP = 1e-4  # of privacy losses, in `worst_case_mu`
+FAULTS = (1.1, 1.5)  # factors of the claimed μ
+STEP = 1e-4  # the grid of the privacy losses in `worst_case_mu`
 LOSSES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Game:
-    """How often the attacker was right.
+    """The results of the game.
 
-    Attributes:
-        runs: of the mechanism, each on a table that a fair coin picked.
-        right: how many were guessed.
-        false_alarm: the probability that `mu` is above the true μ.
+    Attributes
+    ----------
+    runs : int
+        The number of runs of the mechanism, each on a table that is selected with a fair coin.
+    right : int
+        The number of correct guesses.
+    false_alarm : float
+        The probability that `mu` is larger than the true μ.
     """
 
     runs: int
@@ -65,20 +70,20 @@ class Game:
 
     @property
     def mu(self) -> float:
-        """The lower confidence bound on μ, at least 0; never infinite."""
+        """Return the lower confidence bound on μ, which is finite and at least 0."""
         if not self.right:
             return 0.0
         return max(0.0, 2 * float(norm.ppf(beta.ppf(self.false_alarm, self.right, self.runs - self.right + 1))))
 
     @property
     def estimate(self) -> float:
-        """μ without a margin: of the share of right guesses."""
+        """Return the estimate of μ from the proportion of correct guesses, without a margin."""
         return 2 * float(norm.ppf(self.right / self.runs))
 
 
 @dataclass(frozen=True)
 class Draw:
-    """What was asked of a noise source (the claimed noise, not what it really made), and its answer."""
+    """A call of a noise source with its input, the scale of the claimed noise and its answer."""
 
     kind: str
     given: Counts | Floats
@@ -86,7 +91,7 @@ class Draw:
     answer: Counts | Floats | int
 
     def log_probability(self, answer: Counts | Floats | int) -> float:
-        """Of another answer, had it been given to this question."""
+        """Return the log-probability of another answer to this call."""
         if self.kind == "select":
             scores = np.asarray(self.given) / self.scale
             return float(scores[answer] - np.logaddexp.reduce(scores))
@@ -97,7 +102,10 @@ class Draw:
 
 
 class DiscreteNoise(SeededNoise):
-    """Seeded noise of the secure sampler's law. `SeededNoise` rounds, which adds 1/12 to σ² and hides rows better."""
+    """A noise source with a seed and with the distribution of the secure sampler.
+
+    The class `SeededNoise` rounds its noise, which increases σ² by 1/12 and makes the rows more difficult to detect.
+    """
 
     def _gaussian(self, counts: Counts, sigma: float, sensitivity: float, rho: Rho) -> Counts:
         values, chances = _discrete_gaussian(sigma)
@@ -108,13 +116,14 @@ class DiscreteNoise(SeededNoise):
 
 
 class Unlike(Exception):
-    """The other table asks for other draws: the run gives its table away."""
+    """An exception for a run that reveals its table, because the calls on the other table are different."""
 
 
 class Witness(NoiseSource):
-    """Notes what is asked of a noise source and what it answers; or answers as it did in `answers`, drawing nothing.
+    """A noise source that records the calls and the answers of another source. If `answers` is given, these answers are
+    returned and no noise is drawn.
 
-    For runs in one thread: parts share one list, in the order of their draws.
+    The runs must be in a single thread, because all parts use the same list in the order of their draws.
     """
 
     private = False
@@ -153,10 +162,10 @@ class Witness(NoiseSource):
 
 
 def evidence(release: Release, table: Any, other: Any, noise: NoiseSource) -> float:
-    """Run a release on `table`: log P(all answers | table) − log P(all answers | other).
+    """Run a release on `table` and return log P(all answers | table) − log P(all answers | other).
 
-    Infinite where the run gives its table away: the other asks for other draws, or publishes something else with the
-    same answers.
+    The result is infinite if the run reveals its table. This is the case if the calls on the other table are different,
+    or if a different result is published with the same answers.
     """
     here = Witness(noise)
     published = release(table, here)
@@ -174,12 +183,28 @@ def evidence(release: Release, table: Any, other: Any, noise: NoiseSource) -> fl
 def play(
     release: Release, tables: Pair, noise: NoiseSource, runs: int, false_alarm: float = FALSE_ALARM, seed: int = 0
 ) -> Game:
-    """The game on two tables, of which one may have any number of rows more: those of one unit, say.
+    """Run the game on two tables. One of them may have any number of additional rows, such as the rows of one unit.
 
-    Args:
-        release: (table, noise) → what is published; everything of the rows must come through `noise`.
-        noise: part number i of it is for run i.
-        seed: of the coins that pick the tables.
+    Parameters
+    ----------
+    release : callable
+        A function of a table and a noise source that returns the published result. All information about the rows must
+        pass through the noise source.
+    tables : tuple
+        The two neighbouring tables.
+    noise : NoiseSource
+        The noise source, of which stream i is used for run i.
+    runs : int
+        The number of runs.
+    false_alarm : float
+        The probability that the bound is larger than the true μ.
+    seed : int
+        The seed of the coin that selects the table.
+
+    Returns
+    -------
+    Game
+        The number of correct guesses.
     """
     return Game(runs, sum(islice(guesses(release, tables, noise, seed), runs)), false_alarm)
 
@@ -193,12 +218,14 @@ def runs_to_refute(
     false_alarm: float = FALSE_ALARM,
     seed: int = 0,
 ) -> int | None:
-    """How many runs of the game refute that a release is `claim`-GDP; None if so many as `most` do not.
+    """Return the number of runs that are needed to refute that a release is `claim`-GDP, or None if `most` runs are not
+    sufficient.
 
-    Stops as soon as it can, at no loss: the likelihood of the game if it is won as often as at FAULTS times the claim
-    (the mean over them), over that if it is won as often as at the claim. Where the claim holds this is a
-    supermartingale, so it ever passes 1/false_alarm with probability at most false_alarm (Wald; Ville). Against a noise
-    of 0.9 it takes less than half the runs of `play`.
+    The game stops as soon as the claim is refuted. The test statistic is a likelihood ratio. Its numerator is the mean
+    likelihood of the guesses at FAULTS times the claim, and its denominator is the likelihood at the claim. If the
+    claim is true, this is a supermartingale, so the probability that it ever exceeds 1/false_alarm is at most
+    false_alarm (Wald; Ville). If the noise has 0.9 of its claimed scale, less than half of the runs of `play` are
+    needed.
     """
     fair, faulty = norm.cdf(claim / 2), norm.cdf(np.multiply(FAULTS, claim / 2))
     win, loss = np.log(faulty / fair), np.log((1 - faulty) / (1 - fair))
@@ -211,31 +238,44 @@ def runs_to_refute(
 
 
 def guesses(release: Release, tables: Pair, noise: NoiseSource, seed: int) -> Iterator[bool]:
-    """Whether the attacker is right, run after run, for ever."""
+    """Generate an infinite sequence of booleans, which are True if the guess of the attacker is correct."""
     coins = np.random.default_rng(seed)
     for run in count():
         coin = int(coins.integers(2))
         found = evidence(release, tables[coin], tables[1 - coin], noise.spawn(run))
-        yield found > 0 or (found == 0 and coin == 0)  # a tie is guessed to be the first table
+        yield found > 0 or (found == 0 and coin == 0)  # in case of a tie the guess is the first table
 
 
 def worst_case_mu(measured: Sequence[float], chosen: Sequence[float], rows: int = 1) -> float:
-    """The most that `play` can find in truth, as a μ: of draws at these prices, each moved as far as can be.
+    """Compute the largest μ that `play` can find for draws at these prices, if each draw is changed as much as
+    possible.
 
-    Args:
-        measured: ρ of each discrete Gaussian measurement of sensitivity 1.
-        chosen: ρ of each choice by the exponential mechanism, of scores of sensitivity 1.
-        rows: how many rows the neighbour has more, all in one cell, each moving each score by one.
+    Parameters
+    ----------
+    measured : sequence of float
+        The ρ of each discrete Gaussian measurement with sensitivity 1.
+    chosen : sequence of float
+        The ρ of each selection by the exponential mechanism, for scores with sensitivity 1.
+    rows : int
+        The number of additional rows of the neighbour. They are in the same cell, and each row changes each score by
+        one.
 
-    Returns:
-        μ of the game's exact value, from the distribution of the privacy loss on a grid, rounded up. Close to
-        rows·√(2ρ), ρ the sum of the prices; above it for two reasons: a discrete Gaussian is ρ-zCDP but not exactly
-        √(2ρ)-GDP where σ is below a few rows, and a choice of bounded range ε is ε²/8-zCDP but tells more by its more
-        likely half than a Gaussian of that ρ.
+    Returns
+    -------
+    float
+        The μ of the exact value of the game. It is computed from the distribution of the privacy loss on a grid and
+        rounded up.
 
-    A choice is at its worst where its answers move up or down with equal odds: losses of ±ε/2 (the generalised
-    randomised response of Dong, Durfee and Rogers, arXiv:1909.13830, Lemma 4.1, at its symmetric point). Prices are
-    taken as fixed in advance; their order does not matter.
+    Notes
+    -----
+    The result is close to rows·√(2ρ), where ρ is the sum of the prices, but it is larger for two reasons. First, a
+    discrete Gaussian is ρ-zCDP, but it is not exactly √(2ρ)-GDP if σ is less than a few rows. Second, a selection with
+    bounded range ε is ε²/8-zCDP, but its more likely half reveals more than a Gaussian with this ρ.
+
+    The worst case of a selection is one in which the probabilities of the answers increase or decrease with equal
+    probability, so that the loss is ±ε/2. This is the generalised randomised response of Dong, Durfee and Rogers
+    (arXiv:1909.13830, Lemma 4.1) at its symmetric point. The prices are assumed to be fixed in advance, and their order
+    is not relevant.
     """
     spectrum = np.ones(LOSSES // 2 + 1, dtype=np.complex128)
     for losses, chances in [
@@ -251,7 +291,7 @@ def worst_case_mu(measured: Sequence[float], chosen: Sequence[float], rows: int 
 
 
 def _gaussian_losses(sigma: float, rows: int) -> tuple[Floats, Floats]:
-    """Privacy losses of a discrete Gaussian that is moved by `rows`, and their chances."""
+    """Return the privacy losses of a discrete Gaussian that is shifted by `rows`, and their probabilities."""
     noise, chances = _discrete_gaussian(sigma)
     return rows * (noise + rows / 2) / sigma**2, chances
 
@@ -263,7 +303,7 @@ def _choice_losses(epsilon: float) -> tuple[Floats, Floats]:
 
 @lru_cache(maxsize=256)
 def _discrete_gaussian(sigma: float) -> tuple[Counts, Floats]:
-    """Whole numbers within nine σ, and their chances."""
+    """Return the integers within nine σ and their probabilities."""
     noise = np.arange(-int(9 * sigma) - 2, int(9 * sigma) + 3)
     chances = np.exp(-(noise**2) / (2 * sigma**2))
     return noise, chances / chances.sum()
@@ -271,7 +311,10 @@ def _discrete_gaussian(sigma: float) -> tuple[Counts, Floats]:
 
 @lru_cache(maxsize=256)
 def _log_normaliser(sigma: float) -> float:
-    """log Σ exp(−k²/(2σ²)) over whole k; beyond σ = 50 the integral, which is the same to the last bit."""
+    """Compute log Σ exp(−k²/(2σ²)) over all integers k.
+
+    For σ > 50 the integral is used, which is the same to the last bit.
+    """
     if sigma > 50:
         return log(sigma * sqrt(2 * pi))
     noise, chances = _discrete_gaussian(sigma)

@@ -1,7 +1,7 @@
-"""Nothing waits for the disk: what a killed process has written stays, only a power cut loses it, and no test cuts it.
+"""A function that disables the synchronization of files, because no test simulates a power failure.
 
-A release syncs some sixty times, and a disk takes longer over that than the release over all else. Commands that a test
-starts as interpreters of their own sync as they do for a user.
+The files of a process are also kept if the process is killed. A release synchronizes its files about sixty times, which
+takes longer than the rest of the release. Commands in a new interpreter are not affected.
 """
 
 import os
@@ -11,14 +11,14 @@ from sqlalchemy import Engine, event
 
 
 def no_power_cut():
-    """From now on, this process and its forks do not wait for the disk, nor does SQLite in them."""
+    """Disable the synchronization of files and of SQLite in this process and in its forks."""
     os.fsync = _checked
     if not event.contains(Engine, "connect", _unsynced):
         event.listen(Engine, "connect", _unsynced)
 
 
 def _checked(handle):
-    """Only what `os.fsync` raises for a handle that is closed, or is none."""
+    """Raise the same errors as `os.fsync` for a handle that is closed or invalid."""
     os.fstat(handle if isinstance(handle, int) else handle.fileno())
 
 

@@ -1,4 +1,4 @@
-"""Workbooks of sheets that tests make."""
+"""A function that writes workbooks for tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ openpyxl = pytest.importorskip("openpyxl", reason="the extra 'excel' is not inst
 
 
 def saved(path: Path, sheets: dict[str, list[list[Any]]], change: Callable[[Any], None] = lambda book: None) -> Path:
-    """Write sheets by their names; `change` may merge cells and the like."""
+    """Write each sheet under its name and return the path. The function `change` may merge cells, for example."""
     book = openpyxl.Workbook()
     book.remove(book.active)
     for title, rows in sheets.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -39,7 +40,8 @@ class Grounds:
     models : bool
         If True, the model answers questions about columns that were not measured together.
     progress : callable or None
-        A function that is called with the number of completed replicates and the total number of replicates.
+        A function that is called with the number of completed replicates and the total number of replicates. If None,
+        the progress is printed in notebooks only.
     workers : int
         The number of processes that compute replicates in parallel, if this takes long.
     controls : Controls or None
@@ -101,12 +103,23 @@ class Grounds:
         stored = (self.stored[place] for place in places if place < len(self.stored))
         fresh = range(max(len(known), len(self.stored)), count)
         made_again = Replicating(self.evidence, self.seed).models(fresh, workers or self.workers)
+        progress = self.progress or (report_in_notebook if fresh and in_notebook() else None)
         for place, made in zip(places, chain(stored, made_again), strict=True):
             if place == len(self._replicated) < self.count:
                 self._replicated.append(made)
-            if self.progress is not None:
-                self.progress(place + 1, count)
+            if progress is not None:
+                progress(place + 1, count)
             yield made
+
+
+def in_notebook() -> bool:
+    """Return True if the code runs in a Jupyter kernel."""
+    return "ipykernel" in sys.modules
+
+
+def report_in_notebook(done: int, of: int) -> None:
+    """Print the progress of the replicates on one line, which is overwritten each time."""
+    print(f"\rreplicate {done} of {of}", end="\n" if done == of else "", file=sys.stderr, flush=True)
 
 
 def table_of(model: StratifiedModel, columns: Columns, merged: Merged = ()) -> Floats:

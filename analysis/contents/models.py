@@ -1,4 +1,4 @@
-"""Models that a release keeps for its readers: the fitted model and its replicates, so that no reader refits them."""
+"""Storage of the fitted model and its replicates in a release, so that readers do not have to fit them again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,23 @@ def write_models(
     workers: int = 1,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> None:
-    """Write the fitted model and `count` replicates to the folder `models` of a release. Post-processing, no cost."""
+    """Write the fitted model and its replicates to the folder `models` of a release.
+
+    This is post-processing and has no privacy cost.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the release.
+    evidence : Evidence
+        The measurements of the release.
+    count : int
+        The number of replicates.
+    workers : int, default=1
+        The number of processes that fit replicates in parallel.
+    progress : callable, optional
+        A function that is called with the number of completed replicates and `count`.
+    """
     place = folder / MODELS
     place.mkdir()
     evidence.fitted.save(place / _FITTED)
@@ -38,12 +54,12 @@ def write_models(
 
 @dataclass(frozen=True, eq=False)
 class StoredReplicates(Sequence[Replicate]):
-    """The replicates that a release keeps. A file is read when its replicate is asked for.
+    """The replicates that a release stores. A file is only read when its replicate is needed.
 
     Parameters
     ----------
     evidence : Evidence
-        What the release measured, with the fitted model that it keeps.
+        The measurements of the release, with the stored fitted model.
     files : tuple of Path
         One file for each replicate.
     """
@@ -65,7 +81,7 @@ class StoredReplicates(Sequence[Replicate]):
 
 
 def with_models(folder: Path, evidence: Evidence) -> tuple[Evidence, Sequence[Replicate]]:
-    """Return the evidence with the release's fitted model, and the replicates that the release keeps, perhaps none.
+    """Return the evidence with the stored fitted model of a release, and its stored replicates.
 
     Raises
     ------
@@ -79,9 +95,26 @@ def with_models(folder: Path, evidence: Evidence) -> tuple[Evidence, Sequence[Re
     return evidence, StoredReplicates(evidence, tuple(sorted(place.glob("replicate-*.npz"))))
 
 
-def models_faults(folder: Path, evidence: Evidence) -> Iterator[str]:
-    """Refit the fitted model and the first replicate, and name the files that do not follow from the measurements."""
+def models_faults(folder: Path, evidence: Evidence, count: int) -> Iterator[str]:
+    """Refit the fitted model and the first replicate, and yield the files that do not follow from the measurements.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the release.
+    evidence : Evidence
+        The measurements of the release.
+    count : int
+        The number of replicates that the card states.
+
+    Yields
+    ------
+    str
+        A sentence about each fault.
+    """
     stored, replicates = with_models(folder, evidence)
+    if len(replicates) != count:
+        yield f"{MODELS}/ holds {len(replicates)} replicates, and the card states {count!r}"
     names = {_FITTED, *(f"replicate-{number:03d}.npz" for number in range(1, len(replicates) + 1))}
     if stored is evidence:
         names.clear()

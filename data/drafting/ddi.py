@@ -66,6 +66,8 @@ def _column(var: ElementTree.Element) -> BookColumn:
             missing = {str(code): "" for code in range(ceil(least), floor(most) + 1)} | missing
     bare = bool(values) and not any(values.values())
     remarks += ["its values have no words, as those that are counted in rows"] * bare
+    if all(raw == words for raw, words in values.items()):
+        values = dict.fromkeys(values, "")
     ranges = [dict(each.attrib) for each in var.iterfind("valrng/range")]
     several = len(ranges) > 1 or any("Exclusive" in key for each in ranges for key in each)
     remarks += ["its bounds are in several ranges, or exclusive"] * several
@@ -78,10 +80,11 @@ def _column(var: ElementTree.Element) -> BookColumn:
         absent=any(raw.casefold() in _EMPTY for raw in missing),
         notes=" ".join("".join(each.itertext()) for tag in _NOTES for each in var.iterfind(tag)),
     )  # fmt: skip
+    if _DATE.fullmatch(lower) and _DATE.fullmatch(upper):
+        layout = told.get("formatname", "")
+        return replace(column, kind="date", lower=lower, upper=upper, layout=layout if "%" in layout else "")
     if told.get("category") in ("date", "time"):
         return replace(column, kind="date")
-    if _DATE.fullmatch(lower) and _DATE.fullmatch(upper):
-        return replace(column, kind="date", lower=lower, upper=upper)
     low, high = ends
     amount: Kind = "" if values and not contin else "number"
     if low is None or high is None:

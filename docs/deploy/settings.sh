@@ -1,7 +1,8 @@
 #!/bin/sh
-# Write the settings of one machine, with fresh passwords, into a folder that only you may enter. What is there stays.
+# Write the settings of one machine with new passwords to a private folder. Existing settings are never overwritten.
 #   sh docs/deploy/settings.sh [FOLDER]        (default: ~/.config/equistrata)
-# PGHOST, PGPORT, PREFECT_PORT and STATE (where Prefect and unfinished releases live) are taken from the environment.
+# The variables PGHOST, PGPORT, PREFECT_PORT and STATE change the defaults. STATE is the folder for the state of Prefect
+# and for unfinished releases.
 set -eu
 umask 077
 folder=${1:-$HOME/.config/equistrata}
@@ -23,7 +24,8 @@ worker_password=$(secret)
 auth=steward:$(secret)
 key=$(secret)
 
-# The Prefect server: on this machine only, behind a password, and without a way to the ledger.
+# The settings of the Prefect server. It is only available on this machine, it requires a password, and it has no access
+# to the ledger.
 cat > "$folder/server.env" <<END
 PREFECT_HOME=$state/server
 PREFECT_API_URL=http://127.0.0.1:$port/api
@@ -38,7 +40,8 @@ PREFECT_SERVER_ANALYTICS_ENABLED=false
 DO_NOT_TRACK=1
 END
 
-# The worker, and you at the command line: the server's address, and a ledger that may be charged but not rewritten.
+# The settings of the worker and of the command line. They contain the address of the server and a role that can charge
+# the ledger but cannot rewrite it.
 cat > "$folder/worker.env" <<END
 PREFECT_HOME=$state/worker
 PREFECT_API_URL=http://127.0.0.1:$port/api
@@ -50,14 +53,15 @@ EQUISTRATA_LEDGER_KEY=$key
 EQUISTRATA_STATE=$state/releases
 END
 
-# The steward, who opens accounts and sets the key of fingerprints: the owner of the ledger.
+# The settings of the steward, who owns the ledger, opens accounts and sets the key of the fingerprints.
 cat > "$folder/steward.env" <<END
 EQUISTRATA_LEDGER_URL=postgresql://equistrata_steward:$steward_password@$postgres/equistrata_ledger
 EQUISTRATA_LEDGER_KEY=$key
 END
 
-# For PostgreSQL's superuser, once. The worker may read the ledger and run the functions that the steward's first
-# account creates; they check every charge inside the database. It may write to no table.
+# A script that the superuser of PostgreSQL runs once. The worker can read the ledger and call the functions that are
+# created with the first account. These functions check every charge in the database. The worker cannot write to any
+# table.
 cat > "$folder/databases.sql" <<END
 \set ON_ERROR_STOP on
 CREATE ROLE equistrata_prefect LOGIN PASSWORD '$prefect_password';

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from rich.text import Text
 from equistrata.flows.cli.console import err, flow_here, out, print_lines, print_prose, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.audit import AuditConfig, from_release_config
-from equistrata.flows.config.settings import Flag, Settings, setting
+from equistrata.flows.config.settings import Flag, Settings, setting, worker_setting
 from equistrata.flows.release.inside import for_a_person
 from equistrata.flows.run.foreground import progress_bars
 from equistrata.flows.run.server import TemporaryServer, server_ahead
@@ -27,6 +26,7 @@ class AuditOptions(Settings):
     """Options of the command that are not settings of the audit."""
 
     config: Path | None = setting(None, "The release's configuration file: where its rows are.")
+    workers: int = worker_setting("Processes that fit replicates in parallel, for a page from published numbers.")
     verbose: Flag = setting(False, "Show Prefect's own log.")
 
 
@@ -53,7 +53,7 @@ def audit_command(options: AuditOptions, given: dict[str, Any]) -> None:
     found = from_release_config(options.config) if options.config is not None else {}
     config = AuditConfig.build(**found | given)
     if config.free:
-        expect(config)
+        expect(config, options.workers)
         return
     with server_ahead(options.verbose) as server:
         plan = _check(config)
@@ -81,12 +81,12 @@ def _check(config: AuditConfig) -> AuditPlan:
         return plan
 
 
-def expect(config: AuditConfig) -> None:
+def expect(config: AuditConfig, workers: int = 1) -> None:
     """Print the expected error of each group of each release, and create the pages.
 
     Groups with unknown errors are printed first.
     """
-    for page, report in expected_pages(config):
+    for page, report in expected_pages(config, workers):
         grid = table(
             "how far released distributions are expected to be from the real ones", "group", ">rows (95 %)", ">off by",
             "worst column", caption="from published numbers alone: no row was read, nothing was charged",
@@ -102,13 +102,13 @@ def expect(config: AuditConfig) -> None:
             print_prose(sentence)
 
 
-def expected_pages(config: AuditConfig) -> list[tuple[Path, ExpectedReport]]:
+def expected_pages(config: AuditConfig, workers: int) -> list[tuple[Path, ExpectedReport]]:
     """Create the pages of a free audit with a progress bar."""
     from equistrata.flows.audit.expected import expected_audit
 
     with progress_bars(err) as bar:
         bar("read", 0, 0)
-        return expected_audit(config, lambda done, of: bar("replicates", done, of), os.cpu_count() or 1)
+        return expected_audit(config, lambda done, of: bar("replicates", done, of), workers)
 
 
 def run_audit(config: AuditConfig, verbose: bool = False, server: TemporaryServer | None = None) -> Path:

@@ -59,12 +59,13 @@ def release_command(options: ReleaseOptions, given: dict[str, Any]) -> None:
 
     The options take precedence over the settings in the file.
     """
-    folder = _made(configured(options.config, given), options.verbose)
+    config = configured(options.config, given)
+    folder = _made(config, options.verbose)
     if options.page and folder is not None:
         from equistrata.flows.cli.release_page import end_with_a_page
 
         with _whole_already(folder):
-            end_with_a_page(folder)
+            end_with_a_page(folder, config.workers)
 
 
 def configured(path: str | Path | None, given: dict[str, Any]) -> ReleaseConfig:

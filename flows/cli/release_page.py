@@ -14,13 +14,13 @@ from equistrata.flows.cli.console import note, print_lines
 from equistrata.flows.config.audit import AuditConfig
 
 
-def end_with_a_page(folder: Path) -> None:
+def end_with_a_page(folder: Path, workers: int) -> None:
     """Create the page of the free public audit next to a release. Print the next commands and the path of the page.
 
     The release is already complete. If the page cannot be created, a note gives the reason.
     """
     try:
-        ((page, report),) = expected_pages(AuditConfig.build(releases=[str(folder)], mode="public"))
+        ((page, report),) = expected_pages(AuditConfig.build(releases=[str(folder)], mode="public"), workers)
     except InputError as error:
         note("[bold yellow]no page:[/]", str(error))
         return

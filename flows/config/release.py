@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -19,7 +18,7 @@ from equistrata.errors import InputError
 from equistrata.flows.config.placeholders import Pattern, Zone, filled
 from equistrata.flows.config.places import LedgerPlace
 from equistrata.flows.config.report import ReportSettings
-from equistrata.flows.config.settings import Called, Names, Settings, Texts, UnitColumn, setting
+from equistrata.flows.config.settings import Called, Names, Settings, Texts, UnitColumn, setting, worker_setting
 from equistrata.synth.names import NAMED_CLASS, Synthesizer, is_foreign
 
 SEEDED_CHARGE = (
@@ -226,11 +225,7 @@ class ReleaseConfig(SourceSettings):
     runner: Literal["threads", "processes", "dask", "ray"] = setting(
         "processes", "Where strata are fitted: this process, processes of this machine, or a cluster (extras)."
     )
-    workers: int = Field(
-        default_factory=lambda: os.cpu_count() or 1,
-        ge=1,
-        description="Processes that fit strata in parallel, without cluster.",
-    )
+    workers: int = worker_setting("Processes that fit strata in parallel, without cluster.")
     cluster: str | None = setting(None, "Address of a Dask scheduler or Ray head (started here if not given).")
     scratch: str | None = setting(None, "Where the private working folder is made; all machines must share it.")
     output: Pattern = setting("release", "Folder to make; {year}, {month}, {week}, {date}, {time} are filled in.")

@@ -6,6 +6,7 @@ Settings are validated once and cannot be changed. An invalid setting is reporte
 from __future__ import annotations
 
 import csv
+import os
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Annotated, Any, Self, TypeVar, get_args
@@ -83,6 +84,11 @@ def setting(default: Any, description: str, **checks: Any) -> Any:
     The description is the help text of the option, and `...` as default means required.
     """
     return Field(default, description=description, **checks)
+
+
+def worker_setting(description: str) -> Any:
+    """Define a setting for the number of processes. The default is the number of processors."""
+    return Field(default_factory=lambda: os.cpu_count() or 1, ge=1, description=description)
 
 
 class Settings(BaseModel):

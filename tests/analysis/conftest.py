@@ -1,4 +1,4 @@
-"""One release folder that tests only read."""
+"""Fixtures that are shared by the tests of the analysis package."""
 
 import pytest
 from plain_release import release
@@ -6,7 +6,7 @@ from plain_release import release
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    """A release of seven columns of the sample by SEX."""
+    """Return the folder of a release of seven columns of the sample data, with SEX as the strata."""
     output = tmp_path_factory.mktemp("analysis") / "release"
     columns = ("SEX", "AGEP", "MAR", "DIS", "MIL", "NATIVITY", "ESR")
     release({"strata": ("SEX",), "columns": columns, "evaluate": "none", "output": str(output), "seed": 1})

@@ -1,4 +1,5 @@
 import math
+import sys
 from dataclasses import replace
 from itertools import combinations
 
@@ -21,7 +22,7 @@ from equistrata.synth.registry import mechanism
 
 
 def exactly(table, sets, sigma=1e-3):
-    """Evidence without noise worth mentioning."""
+    """Return measurements of a table with negligible noise."""
     found = [Measurement(s, table.marginal(s).astype(float), sigma) for s in sets]
     return Evidence(Strata.over(table.schema, ()), {(): found}, mechanism("mst"))
 
@@ -58,7 +59,6 @@ def test_a_ratio_to_what_may_be_nothing_has_no_upper_end():
 
 
 def test_a_sample_of_a_population_has_the_usual_standard_error():
-    """With hardly any noise, the interval about the population is that of a proportion of so many rows."""
     answers = Answers(exactly(people(3000), ALL))
     found = answers.estimate("proportion", {"Y": 1}, population=True).iloc[0]
     usual = math.sqrt(found["estimate"] * (1 - found["estimate"]) / 3000)
@@ -112,7 +112,7 @@ def test_three_columns_that_were_never_together_are_refused_and_two_are_implied(
     ],
 )
 def test_groups_of_a_pair_that_was_not_measured_are_compared_without_a_p_value(sets, strata, asked, known):
-    """The test would be of the model."""
+    """The pair is not measured, so the p-value would only be a test of the model."""
     table = people(3000)
     found = [Measurement(s, table.marginal(s).astype(float), 1.0) for s in sets]
     answers = Answers(Evidence(Strata.over(SCHEMA, strata), {(): found}, mechanism("mst")), count=4)
@@ -125,9 +125,8 @@ def test_groups_of_a_pair_that_was_not_measured_are_compared_without_a_p_value(s
 
 @pytest.mark.parametrize(("codes", "basis"), [((0, 1), "measured"), ((1, 2), "implied")])
 def test_groups_of_which_some_were_measured_are_compared_by_the_weaker_basis(codes, basis):
-    """Y was measured within two groups of R, by themselves: a and b, or b and c, which are a quarter of the rows."""
     table = people(3000)
-    sets = [s for s in ALL if "Y" not in s]  # else the third group is what is left
+    sets = [s for s in ALL if "Y" not in s]  # otherwise, Y of the third group is the difference from the total
     rows = table.marginal(("R", "Y")).astype(float)
     found = [Measurement(s, table.marginal(s).astype(float), 1.0) for s in sets]
     found += [Measurement(("Y",), rows[code], 1.0, where=(("R", code),)) for code in codes]
@@ -185,7 +184,7 @@ def test_groups_are_named_by_one_name_several_or_none():
 
 
 def test_more_answers_or_coefficients_than_memory_holds_are_refused(monkeypatch):
-    """1,500 months by 1,000 bins once asked for 2 × 10¹² numbers."""
+    """Regression test: a question about 1,500 months and 1,000 bins used to need an array of 2 × 10¹² numbers."""
     answers = Answers(exactly(people(300), ALL))
     monkeypatch.setattr("equistrata.analysis.questions.MOST_SUMS", 20)
     with pytest.raises(InputError, match="24 answers from a table of R, X, Y are too many; ask for some values"):
@@ -197,8 +196,11 @@ def test_more_answers_or_coefficients_than_memory_holds_are_refused(monkeypatch)
 
 @pytest.mark.parametrize(("releases", "within"), [(15, 0.025), pytest.param(40, 0.015, marks=pytest.mark.slow)])
 def test_measured_intervals_cover_what_the_rows_hold(releases, within):
-    """ε = 1, 2 × 3 strata: of the measured cells of at least 200 rows 95 % are covered, within 1.5 points of forty
-    releases (cells of a release share noise; a false alarm is rarer than 1 in 1,000)."""
+    """Check that 95 % intervals cover 95 % of the measured cells with at least 200 rows.
+
+    There are 2 × 3 strata and ε is 1. The cells of a release share noise. For forty releases and a tolerance of 1.5 %,
+    the probability of a false alarm is less than 0.001.
+    """
     inside, total = 0, 0
     for seed in range(releases):
         table = people(6000, seed)
@@ -218,9 +220,10 @@ def test_measured_intervals_cover_what_the_rows_hold(releases, within):
 
 @pytest.mark.parametrize(("releases", "within"), [(20, 0.075), pytest.param(60, 0.045, marks=pytest.mark.slow)])
 def test_linear_coefficients_cover_those_of_the_rows(releases, within):
-    """Of sixty releases 95 % of some 250 coefficients, within 4.5 points (false alarms below 1 in 500).
+    """Check that 95 % intervals cover 95 % of the coefficients.
 
-    Others are of columns that were not measured with the outcome.
+    Sixty releases have about 250 coefficients. The other coefficients are refused because their columns were not
+    measured with the outcome. A false alarm occurs in fewer than 1 in 500 runs.
     """
     asked = Regression.of(SCHEMA, "ols", "X", ["G", "R", "Y"])
     hits = []
@@ -234,7 +237,7 @@ def test_linear_coefficients_cover_those_of_the_rows(releases, within):
 
 
 def test_coefficients_of_what_was_not_measured_with_the_outcome_are_refused():
-    """In the model of such columns, they are 0 whatever the rows say."""
+    """If a pair is not measured, the coefficient in the model is always 0."""
     table = people(3000)
     answers = Answers(exactly(table, [s for s in ALL if s != ("X", "Y")]), count=4)
     found = answers.estimate("ols", "X", ["G", "Y"]).set_index("term")
@@ -242,13 +245,13 @@ def test_coefficients_of_what_was_not_measured_with_the_outcome_are_refused():
     assert found.index[found["basis"] == "refused"].tolist() == ["(intercept)", "Y=1"]
     assert (found["estimate"].isna() == (found["basis"] == "refused")).all()
     with pytest.raises(InputError, match=r"did not measure Y with X for all rows, and odds .* leave it out of 'by'"):
-        answers.estimate("logit", {"Y": 1}, ["G", "X"])  # G's odds depend on it: logistic regression does not collapse
+        answers.estimate("logit", {"Y": 1}, ["G", "X"])  # log odds are not collapsible, so the odds for G depend on X
     with pytest.raises(InputError, match=r"measured W with none of the columns in 'by'.*measured pairs are in"):
         answers.estimate("logit", {"W": 1}, ["G", "X"])
 
 
 def test_a_coefficient_without_a_finite_maximum_is_refused():
-    """No row with Z = 1 has Y = 1: its log odds are −∞. The others are answered."""
+    """There is no row with Z = 1 and Y = 1, so the log odds are −∞. The other coefficients are returned."""
     table = people(3000)
     y, z = (table.schema.names.index(name) for name in "YZ")
     codes = table.codes.copy()
@@ -262,7 +265,7 @@ def test_a_coefficient_without_a_finite_maximum_is_refused():
 
 
 def test_a_group_that_may_be_empty_has_no_linear_coefficient():
-    """Three rows with noise of 2 on them: the model's group is mostly noise, whatever its rows are."""
+    """The group has three rows and the noise has a standard deviation of 2, so its counts are mostly noise."""
     table = people(3000)
     r = table.schema.names.index("R")
     rest = np.flatnonzero(table.codes[:, r] != 2)
@@ -275,8 +278,10 @@ def test_a_group_that_may_be_empty_has_no_linear_coefficient():
 
 @pytest.mark.parametrize(("releases", "most"), [(20, 4), pytest.param(60, 8, marks=pytest.mark.slow)])
 def test_a_permuted_column_is_found_different_as_often_as_stated(releases, most):
-    """W belongs to no group: of 60 tests at level 0.05 at most 8 reject, of 20 at most 4 (more have a chance below 1 in
-    100, and 1 in 300)."""
+    """W is independent of the groups, so each test rejects with probability 0.05.
+
+    The probability of a false alarm is less than 1 in 100 for 60 tests and 1 in 300 for 20 tests.
+    """
     rejected = 0
     for seed in range(releases):
         answers = Answers(evidence_of(people(4000, seed), 2.0, ["G"], seed=seed), count=6)
@@ -285,7 +290,7 @@ def test_a_permuted_column_is_found_different_as_often_as_stated(releases, most)
 
 
 def test_a_planted_relation_of_three_columns_is_not_answered_with_a_narrow_wrong_interval():
-    """Y = X's parity xor Z's: pairs know nothing of it."""
+    """Y is the parity of X xor Z, so no measured pair contains the relation."""
     table = people(4000)
     codes = np.array(table.codes)
     codes[:, 3] = (codes[:, 2] % 2) ^ (codes[:, 4] % 2)
@@ -295,8 +300,11 @@ def test_a_planted_relation_of_three_columns_is_not_answered_with_a_narrow_wrong
 
 
 def test_coefficients_do_not_rest_on_how_the_model_joins_columns_that_were_not_measured_together():
-    """X and Z are independent and both raise Y, so in a model of X with Y and of Z with Y they are not: ten tables, of
-    60 coefficients at least 54 are covered (2 were, when only the misfit was in the interval)."""
+    """X and Z are independent in the data, but they are dependent in a model of the pairs (X, Y) and (Y, Z).
+
+    At least 54 of the 60 intervals must cover the coefficient. The number was 2 when the intervals contained only the
+    misfit.
+    """
     asked, inside = Regression.of(SCHEMA, "logit", {"Y": 1}, ["X", "Z"]), []
     sets = [("G",), ("R",), ("X",), ("Y",), ("Z",), ("W",), ("X", "Y"), ("Y", "Z"), ("G", "X"), ("R", "Z")]
     for seed in range(10):
@@ -336,7 +344,6 @@ def test_a_numeric_column_has_means_and_quantiles_of_its_numbers(folder):
 
 
 def test_independence_is_tested_on_measured_pairs_only():
-    """X and Y are related, W is related to nothing; a pair that was not measured is refused."""
     answers = Answers(evidence_of(people(6000), 2.0), count=4)
     related = answers.estimate("independence", "X", ["Y"]).iloc[0]
     assert related["p_value"] < 0.01
@@ -361,8 +368,12 @@ def test_a_regression_with_more_cells_than_a_covariance_is_worked_out_for(monkey
 
 @pytest.mark.parametrize(("of", "statistic"), [("X", "difference"), ({"Y": 1}, "ratio")])
 def test_differences_know_that_groups_share_noise(of, statistic):
-    """All rows were counted well and groups badly, so what one group has too much the other lacks: 200 draws of noise,
-    95 % within 4 points (a false alarm is rarer than 1 in 50; as if independent, far fewer are covered)."""
+    """The total is measured well and the groups are measured badly, so the errors of two groups are negatively
+    correlated.
+
+    The test uses 200 draws of the noise. The probability of a false alarm is less than 1 in 50. If the errors were
+    independent, the coverage would be much lower.
+    """
     table, rng = people(4000), np.random.default_rng(5)
     exact = Answers(exactly(table, [("G", "X"), ("G", "Y")])).estimate(statistic, of, ["G"])["estimate"][0]
     inside = []
@@ -379,7 +390,9 @@ def test_differences_know_that_groups_share_noise(of, statistic):
 
 
 def test_sums_over_strata_that_were_measured_one_by_one_are_as_good_as_their_parts():
-    """All rows were measured with σ = 90, each of two strata with σ = 10: a count over all rows has σ = 14, not 90."""
+    """The noise scale is 90 for all rows and 10 for each of the two strata. The standard deviation of a count over all
+    rows is therefore 14.
+    """
     table = people(3000)
     sets = [Measurement(s, table.marginal(s).astype(float), 90.0) for s in (("G",), ("Y",))]
     parts = table.marginal(("G", "Y")).astype(float)
@@ -392,8 +405,11 @@ def test_sums_over_strata_that_were_measured_one_by_one_are_as_good_as_their_par
 
 @pytest.mark.parametrize(("rows", "sigma", "ends"), [(400, 4.0, (False, False)), (25, 9.0, (True, False))])
 def test_a_group_that_may_be_all_noise_has_a_logistic_coefficient_without_an_end(rows, sigma, ends):
-    """A group of 400 rows: as the coefficient's own spread says. One of 25, a third of them with the outcome, each
-    count with noise of nine rows: the coefficient may be as low as can be, but is not above some number."""
+    """The score interval has a lower end only if the group is large enough.
+
+    For a group of 400 rows, the interval is close to a normal interval. For a group of 25 rows with a noise of nine
+    rows in each count, the interval has an upper end but no lower end.
+    """
     asked = Regression.of(SCHEMA, "logit", {"Y": 1}, ["R"])
     counts = np.array([[1500.0, 1500.0], [1000.0, 500.0], [rows * 2 / 3, rows / 3]]).ravel()
     rng, value = np.random.default_rng(0), asked.coefficients(counts)
@@ -413,7 +429,7 @@ def test_a_group_that_may_be_all_noise_has_a_logistic_coefficient_without_an_end
 
 
 def test_the_intercept_has_a_score_interval_as_the_other_coefficients():
-    """It had ended where it began: the intercept's column has no range, by which the search is scaled."""
+    """Regression test: the search is scaled by the range of a column, and the range of the intercept's column is 0."""
     schema = people(10).schema.select(["R", "Y"])
     asked = Regression.of(schema, "logit", {"Y": 1}, ["R"])
     counts, sigma = np.array([[700.0, 300.0], [150.0, 50.0], [30.0, 20.0]]).ravel(), 4.0
@@ -424,3 +440,13 @@ def test_the_intercept_has_a_score_interval_as_the_other_coefficients():
     spread = np.sqrt(np.mean([(asked.coefficients(*each)[0] - value) ** 2 for each in draws]))
     found = score_interval(asked, (counts, asked.products(counts)), 0, draws, [], 0.0, 1.96)
     assert found == pytest.approx((value - 1.96 * spread, value + 1.96 * spread), abs=0.1 * spread)
+
+
+def test_a_notebook_shows_how_many_replicates_are_done(monkeypatch, capsys):
+    table = people(2000)
+    answers = Answers(exactly(table, ALL), count=3)
+    answers.estimate("proportion", {"Y": 1}, ["W"])
+    assert capsys.readouterr().err == ""
+    monkeypatch.setitem(sys.modules, "ipykernel", object())
+    Answers(exactly(table, ALL), count=3).estimate("proportion", {"Y": 1}, ["W"])
+    assert capsys.readouterr().err == "\rreplicate 1 of 3\rreplicate 2 of 3\rreplicate 3 of 3\n"

@@ -1,4 +1,4 @@
-"""Questions by what a column lies within: by ST where strata are ST/PUMA."""
+"""Tests of questions about a parent column, for example ST if the strata are ST/PUMA."""
 
 from contextlib import nullcontext
 from math import sqrt
@@ -28,7 +28,7 @@ STRATA = Strata.over(SCHEMA, ["ST/PUMA", "SEX"])
 
 @pytest.fixture(scope="module")
 def people():
-    """6,000 people; jobs differ between states, and within them between places."""
+    """Return 6,000 people. The share of people with a job depends on the state and on the place."""
     rng = np.random.default_rng(0)
     place = rng.choice(6, 6000, p=[0.3, 0.2, 0.1, 0.15, 0.2, 0.05])
     job = rng.random(6000) < np.array([0.5, 0.3, 0.4, 0.6, 0.15, 0.25])[place]
@@ -36,7 +36,11 @@ def people():
 
 
 def told(table, sets, strata=STRATA, seed=None, **where):
-    """Evidence of these sums: columns, σ, and whether places are measured by state. No noise without a seed."""
+    """Return answers from measurements of a table.
+
+    Each set contains the columns, the noise scale, and True if the places are measured by state. If there is no seed,
+    the measurements have no noise.
+    """
     rng, found = np.random.default_rng(seed), []
     for columns, sigma, by_state in sets:
         groups = tuple(STATES if by_state and name == "PUMA" else None for name in columns)
@@ -53,7 +57,7 @@ def frame_of(table):
 
 
 def test_sizes_by_state_are_measured_with_the_noise_of_their_places(people):
-    """States of three, one and two places: where only places were measured, their variances add up."""
+    """If only the places are measured, the variance of a state is the sum of the variances of its places."""
     answers, rows = told(people, [(("PUMA", "SEX"), 10.0, False)]), frame_of(people)
     found = answers.estimate("count", by=["ST"]).set_index("ST")
     assert found["basis"].eq("measured").all()
@@ -67,7 +71,10 @@ def test_sizes_by_state_are_measured_with_the_noise_of_their_places(people):
 
 
 def test_intervals_by_state_cover_as_they_say(people):
-    """60 draws of eight numbers each: .95 with a standard deviation of .014, so .90 is a false alarm of 10⁻³."""
+    """The test uses 60 draws of eight numbers. The expected coverage is .95, with a standard deviation of .014.
+
+    If the coverage must be at least .90, the probability of a false alarm is 0.001.
+    """
     rows, inside = frame_of(people), []
     real = rows.groupby("ST")["JOB"].mean()
     apart = (real - real[36]).to_dict()
@@ -100,11 +107,11 @@ def test_a_state_is_a_condition_a_value_and_a_group(people):
 
 
 def test_what_was_measured_by_state_is_not_measured_by_place(people):
-    """It had counted as measured, so that the model's own error was left out of intervals by place."""
+    """Regression test: the pair was treated as measured, so the intervals did not contain the error of the model."""
     answers, rows = told(people, [(("PUMA", "SEX"), 10.0, False), (("PUMA", "JOB"), 5.0, True)]), frame_of(people)
     assert ("PUMA", "JOB") in answers.misfit.unmeasured
     found = answers.estimate("proportion", {"JOB": 1}, ["PUMA"])
-    assert found.loc[found["PUMA"] != "50/100", "basis"].eq("implied").all()  # that one is all of its state
+    assert found.loc[found["PUMA"] != "50/100", "basis"].eq("implied").all()  # this place is the only one of its state
     real = rows.groupby("PUMA")["JOB"].mean()
     assert ((found["lower"] <= real) & (found["upper"] >= real)).all()
     assert answers.estimate("proportion", {"JOB": 1}, ["ST"])["basis"].eq("measured").all()
@@ -143,7 +150,7 @@ def test_what_cannot_be_asked_is_said_by_its_own_name(people, asked, message):
 
 
 def test_changes_by_state_need_the_same_states():
-    """A column that another lies within is compared as the others are; it had not been looked at."""
+    """Regression test: the values of a parent column were not compared."""
     others = Schema.from_dict({"columns": COLUMNS | {"PUMA": {"within": "ST", "values": {36: [100], 25: [7]}}}})
     check_alike(SCHEMA, SCHEMA, "ST")
     with pytest.raises(InputError, match="column 'ST' has other values in one of the releases"):
@@ -162,7 +169,7 @@ DATED = Schema.from_dict(
 
 
 def dated(seed=None):
-    """9,000 people by month and sex, measured with σ = 12, and the month of each."""
+    """Return 9,000 people by month and sex, measured with σ = 12, with the month of each person."""
     rng = np.random.default_rng(0)
     month = np.minimum(rng.geometric(0.06, 9000) - 1, DATED["SINCE"].size - 1)
     sex = rng.random(9000) < 0.3 + 0.01 * month
@@ -172,7 +179,7 @@ def dated(seed=None):
 
 
 def test_years_and_quarters_of_months_are_answered():
-    """`proportion SINCE=2020` was refused, where bins are months."""
+    """Regression test: the year was refused if the bins of the column are months."""
     answers, month, sex = dated()
     year, quarter = month // 12, month // 3
     found = answers.estimate("proportion", {"SINCE": "2020"}, ["SEX"])
@@ -196,7 +203,10 @@ def test_years_and_quarters_of_months_are_answered():
 
 
 def test_intervals_by_year_cover_as_they_say():
-    """60 draws of six shares: .95 with a standard deviation of .015 (years share noise), so .89 is a false alarm."""
+    """The test uses 60 draws of six shares. The expected coverage is .95, with a standard deviation of .015.
+
+    The errors of the years are not independent because of the noise. The coverage must be at least .89.
+    """
     inside = []
     for seed in range(60):
         answers, month, sex = dated(seed)
@@ -232,7 +242,7 @@ def scale(**more):
 
 
 def test_a_number_is_the_one_that_is_released_and_not_the_place_of_its_bin():
-    """The share of those who answered 5 was that of -9, refused, and of 1 that of 2: places from 0 on were meant."""
+    """Regression test: the number 5 was used as the index of a bin. This is the index of the value -9."""
     for one, five, refused in ((1, 5, -9), ("1", "5", "-9"), (1.0, np.int64(5), "refused"), (np.float64(1), "5", -9.0)):
         assert [scale().codes_of(each) for each in (one, five, refused)] == [[0], [4], [5]]
     for no in (0, "0", 6, "six", 1.5, True):
@@ -267,7 +277,7 @@ LABELLED = Schema.from_dict({"columns": {
 @pytest.mark.parametrize(
     ("name", "asked", "codes"),
     [
-        ("RACE", "Other", [0, 2]),  # only the last one had been read
+        ("RACE", "Other", [0, 2]),  # a regression test: only the last code was used
         ("RACE", ["Other", 3, "1"], [0, 2]),
         ("RACE", "3", [2]),
         ("KIDS", 1, [0]),
@@ -285,7 +295,7 @@ LABELLED = Schema.from_dict({"columns": {
     ],
 )
 def test_a_label_is_all_of_its_codes_and_what_may_be_a_value_is_refused(name, asked, codes):
-    """As estimates read it, and as rows are drawn by it."""
+    """Estimates and conditions for sampling must use the same codes."""
     if codes is None:
         with pytest.raises(InputError, match=f"column '{name}': '.' is written as a value, and is the label of value"):
             Axis.of(LABELLED, name).codes_of(asked)
@@ -293,5 +303,5 @@ def test_a_label_is_all_of_its_codes_and_what_may_be_a_value_is_refused(name, as
             codes_of_condition(LABELLED, name, asked)
         return
     assert Axis.of(LABELLED, name).codes_of(asked) == codes
-    if name != "PAY":  # bins go by their index there
+    if name != "PAY":  # a condition on PAY uses the index of the bin
         assert sorted(set(codes_of_condition(LABELLED, name, asked))) == codes

@@ -1,4 +1,4 @@
-"""The companion that marks noise: intervals that cover, and marks that follow from them."""
+"""Tests of the intervals of measured cells and of the flag for cells that are mostly noise."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ from equistrata.synth.registry import mechanism
 
 
 def counted(table, found):
-    """The real count of each cell."""
+    """Return the true count of each cell."""
     codes, real = table.codes, []
     for line in found.to_dict("records"):
         names = line["columns"].split(" × ")
@@ -37,7 +37,9 @@ def counted(table, found):
 
 @pytest.mark.parametrize(("strata", "name", "releases"), [((), "mst", 3), (("G", "R"), "mst", 3), (("G",), "gem", 2)])
 def test_intervals_hold_the_counts_and_noise_is_marked(strata, name, releases):
-    """Of some 300 cells of three releases, 90 to 99 % are inside 95 % intervals; cells of one release share noise."""
+    """Check the coverage of the intervals for about 300 cells, which must be between 90 and 99 %. The cells of a
+    release share noise.
+    """
     inside, marked = [], []
     for seed in range(releases):
         table = people(3000, seed)
@@ -70,7 +72,6 @@ def test_a_release_has_the_companion_of_its_rows(folder):
 
 
 def test_relations_of_numbers_with_bounds_alone_count_by_the_groups_in_which_they_were_measured():
-    """Two groupings of one column: each relation has the noise of its own, by hand."""
     schema = Schema("aged", (*SCHEMA.columns[:2], Column("AGE", lower=0, upper=99, integer=True)))
     halves, quarters = (tuple(i // n for i in range(100)) for n in (50, 25))
     found = [
@@ -85,7 +86,10 @@ def test_relations_of_numbers_with_bounds_alone_count_by_the_groups_in_which_the
 
 
 def test_the_noise_of_kept_relations_is_as_far_as_counts_are_off():
-    """By drawing noise: the mean distance of measured shares, over 60 draws, within 10 % (error of the mean 2 %)."""
+    """Compare the expected error with the mean distance over 60 draws of the noise.
+
+    The standard error of the mean is 2 %, and the tolerance is 10 %.
+    """
     table, rng = people(4000), np.random.default_rng(3)
     sets = {("G", "Y"): 30.0, ("R", "X"): 20.0, ("G", "R", "Y"): 25.0}
     strata, real = Strata.over(SCHEMA, ("G",)), table.marginal(("G", "R", "Y")).astype(float)
@@ -106,7 +110,10 @@ def test_the_noise_of_kept_relations_is_as_far_as_counts_are_off():
 
 
 def test_rows_held_out_are_part_of_how_far_relations_are_off():
-    """By drawing what is held out: the mean distance of shares over 200 draws, within 10 % (error of the mean 2 %)."""
+    """Compare the expected error with the mean distance over 200 random subsets of the rows.
+
+    The standard error of the mean is 2 %, and the tolerance is 10 %.
+    """
     table, rng, sets = people(4000), np.random.default_rng(3), [("G", "Y"), ("R", "X")]
     distances, expected = [], None
     for _ in range(200):
@@ -120,8 +127,11 @@ def test_rows_held_out_are_part_of_how_far_relations_are_off():
 
 
 def test_counts_of_all_rows_use_the_strata_that_were_measured_one_by_one(monkeypatch):
-    """All rows were measured with σ = 90, each of two strata with σ = 10: a cell has 14, not 90, and no table is solved
-    twice."""
+    """The noise scale is 90 for all rows and 10 for each of the two strata. The standard deviation of a cell is
+    therefore 14.
+
+    The test also checks that each table is solved only once.
+    """
     table = people(3000)
     sets = [Measurement(s, table.marginal(s).astype(float), 90.0) for s in (("G",), ("Y",), ("X", "Y"))]
     parts = table.marginal(("G", "X", "Y")).astype(float)
@@ -143,7 +153,7 @@ def test_counts_of_all_rows_use_the_strata_that_were_measured_one_by_one(monkeyp
 
 
 def test_rows_of_a_unit_are_held_out_together():
-    """Where units have up to four rows, alike, a count of those that are kept varies by four times as much."""
+    """The variance of a count of the remaining rows is four times larger if each unit has four rows."""
     rows = 40_000.0
     half = {}
     for at_most in (1, 4):
@@ -157,7 +167,7 @@ def test_rows_of_a_unit_are_held_out_together():
 
 
 def test_what_noise_made_less_than_nothing_may_be_more_than_nothing():
-    """A count of -80 ± 20 had been said to be from 0 to 0, by answers and cells."""
+    """Regression test: the interval of a negative count was from 0 to 0."""
     schema = Schema.from_dict({"columns": {"SEX": {"values": [1, 2]}}}, "people")
     known = [Measurement(("SEX",), np.array([-80.0, 500.0]), 20.0)]
     answers = Answers(Evidence(Strata.over(schema, []), {(): known}, mechanism("mst")))
@@ -174,14 +184,16 @@ TRUE, FLAT = (0.13, 0.09, 0.04, 0.04), (0.05, 0.05, 0.05, 0.05)
 
 
 def rows_with(positive, shares=(0.25,) * 4, rows=8000):
-    """Rows of four groups, of which these shares are positive."""
+    """Return rows of four groups with the given shares of positive rows."""
     counts = [[round(rows * part * (1 - p)), round(rows * part * p)] for part, p in zip(shares, positive, strict=True)]
     codes = [(group, pos) for group, of in enumerate(counts) for pos, many in enumerate(of) for _ in range(many)]
     return CodedTable(np.array(codes, dtype=np.uint8), TESTED)
 
 
 def kept_of(measured, released, sigma=10.0, by=(), seed=0):
-    """Whether groups and tests are a kept relation; by G, of each group one by one."""
+    """Return True if the relation of groups and tests is kept. If `by` contains G, each group is
+    measured separately.
+    """
     rng, counts = np.random.default_rng(seed), measured.marginal(("G", "POS")).astype(float)
     noisy = counts + rng.normal(0, sigma, counts.shape)
     found = {(): [Measurement(("POS", "G"), noisy.T, sigma)]}
@@ -196,10 +208,10 @@ def kept_of(measured, released, sigma=10.0, by=(), seed=0):
     ("measured", "released", "sigma", "kept"),
     [
         (TRUE, TRUE, 10.0, True),
-        (TRUE, FLAT, 10.0, False),  # a card had called it kept
-        (TRUE, (0.055, 0.052, 0.049, 0.049), 10.0, False),  # a tenth of it is left
-        (TRUE, (0.04, 0.04, 0.09, 0.13), 10.0, False),  # the other way round
-        (TRUE, TRUE, 300.0, False),  # noise hides it
+        (TRUE, FLAT, 10.0, False),  # a regression test: the card called it kept
+        (TRUE, (0.055, 0.052, 0.049, 0.049), 10.0, False),  # a tenth of the relation is left
+        (TRUE, (0.04, 0.04, 0.09, 0.13), 10.0, False),  # the relation is reversed
+        (TRUE, TRUE, 300.0, False),  # the relation is smaller than the noise
         (FLAT, FLAT, 10.0, False),
         (FLAT, TRUE, 10.0, False),
     ],
@@ -209,12 +221,15 @@ def test_a_relation_is_kept_if_it_was_measured_above_its_noise_and_is_in_the_row
 
 
 def test_rows_by_other_weights_keep_a_relation():
-    """Public weights change how many rows groups have, and not what they are like."""
+    """Public weights change the number of rows in each group but not the distribution within a group."""
     assert kept_of(rows_with(TRUE), rows_with(TRUE, (0.02, 0.02, 0.48, 0.48)))
 
 
 def test_independent_columns_are_seldom_called_a_relation():
-    """Where sampling is as large as noise, at a level of .05: of 400 tables 20 with a standard deviation of 4.4."""
+    """The test has level .05 and the sampling error is as large as the noise.
+
+    The expected number of rejections in 400 tables is 20, with a standard deviation of 4.4.
+    """
     rng, seen = np.random.default_rng(0), 0
     for seed in range(400):
         codes = np.column_stack([rng.choice(4, 3000, p=(0.7, 0.2, 0.05, 0.05)), rng.random(3000) < 0.1])

@@ -1,4 +1,6 @@
-"""Changes between two releases: what they are, how often intervals hold them, and what is refused."""
+"""Tests of the changes between two releases. The tests check the values, the coverage of the
+intervals and the errors.
+"""
 
 import shutil
 from dataclasses import replace
@@ -24,7 +26,7 @@ SETS = [("G",), ("G", "X"), ("G", "Y"), ("X", "Y")]
 
 
 def made(table, sigma, seed):
-    """What `changes` needs of a release: noisy counts of a table."""
+    """Return noisy counts of a table in the form that `changes` needs."""
     rng = np.random.default_rng(seed)
     found = [Measurement(s, (c := table.marginal(s)) + rng.normal(0, sigma, c.shape), sigma) for s in SETS]
     return Side(str(seed), SCHEMA, Answers(Evidence(Strata.over(SCHEMA, ()), {(): found}, mechanism("mst"))))
@@ -63,8 +65,11 @@ def test_its_error_is_of_both():
 
 @pytest.mark.slow
 def test_intervals_hold_the_change_and_no_change_is_seldom_found():
-    """300 pairs of releases: 95 % intervals miss in 5 % ± 1.3 %, so more than 9.5 % or less than 1.5 % is chance once
-    in a thousand tests. Once with a change, once with the same table."""
+    """Check the coverage of the intervals in 300 pairs of releases, with a change and without a change.
+
+    The expected miss rate is 5 %, with a standard error of 1.3 %. The rate must be between 1.5 % and 9.5 %. The
+    probability of a false alarm is 0.001.
+    """
     former_rows, later_rows = people(2000), people(2600, 7)
     for rows in (later_rows, former_rows):
         missed, rejected = [], []
@@ -91,7 +96,9 @@ def test_a_change_of_what_was_not_measured_together_has_no_p_value():
 
 @pytest.mark.parametrize("statistic", ["count", "proportion"])
 def test_a_change_of_few_rows_is_off_by_the_noise_of_both_months(statistic):
-    """A value of 12 rows, each count with a σ of about 7: its interval ends at 0 where noise does not."""
+    """The value has 12 rows, and the standard deviation of the noise is about 7. The lower end of the interval is
+    therefore 0.
+    """
     table = people(3000)
     codes = table.codes.copy()
     codes[:, SCHEMA.index("Y")] = np.where(np.arange(len(codes)) < 12, 1, 0)

@@ -1,4 +1,6 @@
-"""Forgeries that leave a manifest and a card for people that fit: the folder's other files contradict them."""
+"""Tests of edited releases with a valid manifest and a matching card, which are refuted by other
+files of the folder.
+"""
 
 import json
 from contextlib import suppress
@@ -30,7 +32,9 @@ columns:
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
-    """The settings of a table of 4,000 people, most of whom round their pay; everybody is of one kind."""
+    """Return the settings for a table of 4,000 people. Most of the people have rounded pay, and all
+    have the same KIND.
+    """
     home, rng, n = tmp_path_factory.mktemp("checks"), np.random.default_rng(3), 4000
     pay = np.exp(rng.normal(9, 1, n)).clip(0, 89000)
     people = {
@@ -49,15 +53,15 @@ def table(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def honest(table):
-    """By MST, with means."""
+    """Make a release with MST and private means."""
     release(table | {"means": ("AGE", "PAY")})
     return Release.open(table["output"]).folder
 
 
 @pytest.fixture
 def edited(honest, tmp_path, monkeypatch):
-    """Gives a copy, of which a function has changed `card.json`, with a manifest and a card for people that fit."""
-    for name in ("companion_faults", "rows_faults"):  # which take longest, and do not look at what is changed here
+    """Return a function that edits `card.json` in a copy of the release and updates the manifest and `card.md`."""
+    for name in ("companion_faults", "rows_faults"):  # these checks are slow and do not use the edited parts
         monkeypatch.setattr(f"equistrata.analysis.verify.{name}", lambda *_: ())
 
     def edit(change, file="card.json"):
@@ -66,7 +70,7 @@ def edited(honest, tmp_path, monkeypatch):
             change(document)
             (copy / file).write_text(json.dumps(document), "utf-8")
             card, means = (json.loads((copy / name).read_text("utf-8")) for name in ("card.json", "means.json"))
-            with suppress(KeyError):  # a card that lacks a part has no page
+            with suppress(KeyError):  # a card with a missing part has no page
                 (copy / "card.md").write_text(card_markdown(card, means), "utf-8")
 
         return Release.open(edited_copy(honest, tmp_path / "copy", rewrite))
@@ -75,7 +79,7 @@ def edited(honest, tmp_path, monkeypatch):
 
 
 def test_an_honest_release_with_a_column_of_one_value_passes(honest):
-    """`verify` had said that its measured pairs were not those on the card."""
+    """Regression test: `verify` reported that the measured pairs are not the pairs on the card."""
     found = Release.open(honest)
     assert found.card["wide_bins"]
     assert release_faults(found) == []
@@ -100,13 +104,13 @@ def test_honest_releases_of_other_mechanisms_pass_and_are_not_called_mst(table, 
         (copy / "card.md").write_text(card_markdown(own, None), "utf-8")
 
     found = release_faults(Release.open(edited_copy(folder, tmp_path / "copy", change)))
-    # GEM measured all its choices alike here, and MST's part of ρ may be the same.
+    # GEM measures all of its choices with the same noise scale, and its part of ρ may be equal to the part of MST.
     assert any("were not chosen by MST" in each for each in found) == (synthesizer == "aim")
 
 
 @pytest.mark.parametrize(("sigmas", "by_mst"), [((55.0, 55.0), True), ((55.0,), True), ((55.0, 60.0), False)])
 def test_pairs_that_are_measured_alike_may_have_been_chosen_by_mst(honest, sigmas, by_mst):
-    """Its part of ρ for choices may be AIM's: a month of a series by MST, honest, had not passed."""
+    """Regression test: the part of ρ for the choices of MST may be equal to the part of AIM."""
     part = mechanism("aim").choice_part
     pairs = (("AGE", "JOB"), ("AGE", "MAR"))
     chosen = [
@@ -117,7 +121,7 @@ def test_pairs_that_are_measured_alike_may_have_been_chosen_by_mst(honest, sigma
 
 
 def test_means_of_acs_data_have_the_bounds_of_their_own_schema(tmp_path):
-    """The one that is not named where no other is: `verify` had looked for its σ in the rows' schema."""
+    """Regression test: `verify` used the σ of the schema of the rows instead of the default schema."""
     folder = tmp_path / "out"
     columns = ("SEX", "SCHL", "ESR")
     release({"strata": ("SEX",), "columns": columns, "means": ("SCHL",), "evaluate": "none", "output": str(folder)})
@@ -136,7 +140,7 @@ def _renamed(card):
 
 
 def _measured_together(card):
-    """A relation that no one measured is kept from the reader; where all were, one is denied."""
+    """Remove a pair from the list of pairs that were not measured. If the list is empty, add a measured pair."""
     others = card["relations"]["not_measured"]
     if others:
         others.pop()
@@ -164,7 +168,6 @@ def _measured_together(card):
     ],
 )
 def test_a_card_that_the_folder_contradicts_is_found(edited, change, fault):
-    """Each had passed."""
     assert any(fault in each for each in release_faults(edited(change)))
 
 
@@ -195,7 +198,8 @@ def test_a_cell_that_is_called_noise_or_not_against_its_numbers_is_found(honest,
     def change(copy):
         cells = pd.read_csv(copy / "cells.csv", dtype=str)
         estimates = cells["estimate"].astype(float)[cells["noise"] == ("True" if called == "False" else "False")]
-        # The clearest: at the edge, rounding may put a cell on either side.
+        # Use the cell with the smallest or the largest estimate, because rounding may change the flag of a cell at the
+        # limit.
         cells.loc[estimates.idxmin() if called == "False" else estimates.idxmax(), "noise"] = called
         cells.to_csv(copy / "cells.csv", index=False)
 
@@ -204,7 +208,7 @@ def test_a_cell_that_is_called_noise_or_not_against_its_numbers_is_found(honest,
 
 
 def test_a_card_names_files_without_their_folders(honest, table):
-    """Their places are the steward's own; `schema` had stood on the card as it was given."""
+    """The paths are private to the data owner. The card used to contain the path of the schema."""
     assert table["schema"].startswith("/")
     text = (honest / "card.json").read_text("utf-8")
     assert json.loads(text)["config"]["schema"] == "people.yaml"

@@ -8,7 +8,7 @@ from equistrata.stats.laws import upper_end
 
 
 def groups(first, second):
-    """Two groups with (estimate, lower, upper) each."""
+    """Return the answers for two groups, each with an estimate, a lower end and an upper end."""
     lines = [
         {"G": place, "estimate": value, "lower": low, "upper": high, "standard_error": 0.1}
         | {"sampling_error": 0.06, "basis": "measured"}
@@ -20,7 +20,6 @@ def groups(first, second):
 @pytest.mark.parametrize("known_first", [True, False])
 @pytest.mark.parametrize("real", [0.0, 1.0])
 def test_a_share_of_which_nothing_is_known_may_be_0_or_1(known_first, real):
-    """A group of a few rows, all of one value, against a large one whose share is a little over- or underestimated."""
     nothing = (0.4, 0.0, 1.0)
     for off in (-0.02, 0.02):
         known = (0.5 + off, 0.47 + off, 0.53 + off)
@@ -39,7 +38,10 @@ def test_a_difference_of_intervals_inside_the_range_is_as_wide_as_the_root_of_th
 
 
 def test_what_is_cut_off_where_numbers_end_says_nothing_of_a_difference():
-    """Two shares of 1 % and 3 % with errors of ± 4 %: apart ± √2 · 4 %, and no farther than both ends are."""
+    """The two shares are 1 % and 3 % with errors of ± 4 %, so the difference has an error of √2 · 4 %.
+
+    The interval of the difference must not extend beyond the largest possible difference of the two intervals.
+    """
     cut = groups((0.01, 0.0, 0.05), (0.03, 0.0, 0.07))
     reach = np.array([[0.01, -0.03, 0.05], [0.03, -0.01, 0.07]])
     found = contrasts(cut, ["G"], 0.95, False, np.array([[0.0, 1.0]]), reach=reach).iloc[0]
@@ -51,7 +53,7 @@ def test_what_is_cut_off_where_numbers_end_says_nothing_of_a_difference():
 
 
 def test_a_difference_ends_where_differences_end_and_holds_its_estimate():
-    reach = np.array([[0.95, 0.7, 1.2], [-0.2, -0.5, 0.1]])  # the latter is reported as 0
+    reach = np.array([[0.95, 0.7, 1.2], [-0.2, -0.5, 0.1]])  # the second estimate is reported as 0
     found = contrasts(
         groups((0.95, 0.7, 1.0), (0.0, 0.0, 0.1)), ["G"], 0.95, False, np.array([[0.0, 1.0]]), reach=reach
     ).iloc[0]
@@ -66,7 +68,11 @@ def test_a_difference_ends_where_differences_end_and_holds_its_estimate():
 
 
 def test_changes_of_what_is_not_there_are_covered_as_stated():
-    """600 pairs of counts of nothing: 95 % is missed by .035 in one of 10,000 runs. Ends at 0, added up, cover .99."""
+    """The test uses 600 pairs of counts. The true counts are 0. The tolerance for the coverage is .035. The probability
+    of a false alarm is 0.0001.
+
+    If the ends of the two intervals are added, the coverage is .99.
+    """
     rng, sigma, z = np.random.default_rng(7), 10.0, norm.ppf(0.975)
     counts = rng.normal(0, sigma, (2, 600))
     ends = np.maximum(counts - z * sigma, 0.0), upper_end(counts, sigma, 0.95)

@@ -1,4 +1,4 @@
-"""The distances that a release expects of itself, against the real ones of made-up tables."""
+"""Tests of the expected distances of a release, which are compared with the true distances in simulated tables."""
 
 import json
 import re
@@ -35,8 +35,11 @@ from equistrata.synth.registry import mechanism
 
 @pytest.mark.parametrize(("releases", "factor"), [(3, 1.4), pytest.param(10, 1.25, marks=pytest.mark.slow)])
 def test_groups_are_off_by_about_as_much_as_expected(releases, factor):
-    """Six groups: the median ratio of real to expected mean distance is within a factor of 1.25 (few releases: 1.4),
-    and the order of groups agrees."""
+    """Check that the median ratio of the true distance to the expected distance is within a factor of 1.25 of 1.
+
+    There are six groups. If there are only a few releases, the factor is 1.4. The order of the groups must also be the
+    same.
+    """
     ratios, orders = [], []
     for seed in range(releases):
         table = people(8000, seed)
@@ -57,8 +60,11 @@ def test_groups_are_off_by_about_as_much_as_expected(releases, factor):
 
 
 def test_numbers_with_bounds_alone_are_expected_off_by_as_much_as_their_groups_are():
-    """Of each of a hundred ages in a group nothing is known: told of them, all groups would be far off. Six groups of
-    rows, twice: the ratio of real to expected distance, of the groups of ages that were measured, is .7 to 1.4."""
+    """The distance is computed between the groups of ages that were measured, because single ages are unknown.
+
+    The test uses six groups of rows and two tables. The ratio of the true distance to the expected distance must be
+    between .7 and 1.4.
+    """
     schema = Schema("aged", (*SCHEMA.columns[:4], Column("AGE", lower=0, upper=99, integer=True, release="draw")))
     real = expected = 0.0
     for seed in range(2):
@@ -81,8 +87,11 @@ def test_numbers_with_bounds_alone_are_expected_off_by_as_much_as_their_groups_a
 
 
 def test_ages_are_expected_off_within_the_groups_in_which_they_were_measured():
-    """Ages over all rows and two groups of them by stratum, hardly noisy: a stratum is off by where its ages are in a
-    group, about as much as is expected. By their groups alone a stratum would be off by a ninth of it or less."""
+    """Ages are measured for all rows, and in two groups of ages for each stratum, with little noise.
+
+    The error of a stratum is mainly due to the distribution of ages within a group. The expected error without this
+    part is at most a ninth of the true error.
+    """
     rng, age = np.random.default_rng(0), Column("AGE", lower=0, upper=59, integer=True)
     schema = Schema("aged", (SCHEMA.columns[1], age))
     strata = np.repeat([0, 1, 2], [6000, 2000, 200])
@@ -105,8 +114,10 @@ def test_ages_are_expected_off_within_the_groups_in_which_they_were_measured():
 
 
 def test_a_share_that_noise_hides_is_not_expected_to_be_exact_without_replicates():
-    """Of sixty rows all numbers are in one group of bins as measured, and noise is as large as the other's share may
-    be: a paid audit had taken errors of a thousandth for what is expected, and shown them as known."""
+    """All values of sixty rows are in one group of bins, and the noise is as large as the share of the other group.
+
+    Regression test: an audit reported an expected error of .001.
+    """
     aged = Schema("aged", (Column("AGE", lower=0, upper=99, integer=True, release="draw"), *SCHEMA.columns[:1]))
     values = np.where(np.arange(100) < 5, 12.0, -1.0)
     found = [Measurement(("AGE",), values, 3.0), Measurement(("G",), np.full(2, 30.0), 3.0)]
@@ -116,14 +127,17 @@ def test_a_share_that_noise_hides_is_not_expected_to_be_exact_without_replicates
     sure = Evidence.of(
         evidence.strata, {(): [Measurement(m.columns, m.values * 1e4, m.sigma) for m in found]}, mechanism("mst")
     )
-    assert expected_distances(Answers(sure), replicated=False)["distance"].lt(0.01).all()  # and where none hides any
+    # With more rows, the error is small.
+    assert expected_distances(Answers(sure), replicated=False)["distance"].lt(0.01).all()
 
 
 @pytest.mark.parametrize("strata", [(), ("G",)])
 @pytest.mark.parametrize("values", [np.full(100, 20.0), np.full(100, -20.0)])
 def test_numbers_that_were_measured_with_no_other_column_are_not_expected_to_be_exact(strata, values):
-    """All their bins had been one group, whose share of 1 is off by nothing: of a release that is noise, by 0 %. So it
-    was where not even the number of rows is above 0."""
+    """Regression test: the expected error was 0 if all of the bins are in the same group.
+
+    The expected error was also 0 if the noisy number of rows was negative.
+    """
     aged = Schema("aged", (Column("AGE", lower=0, upper=99, integer=True, release="draw"), *SCHEMA.columns[:1]))
     alone = Schema("ages", aged.columns[:1])
     strata = Strata.over(aged, strata) if strata else Strata(alone, ())
@@ -137,7 +151,6 @@ def test_numbers_that_were_measured_with_no_other_column_are_not_expected_to_be_
 
 
 def test_the_expected_parity_distance_is_about_the_real_one():
-    """Five releases of six groups: the mean ratio is .8 to 1.25, here, where no group is too small to count."""
     ratios = []
     for seed in range(5):
         table = people(8000, seed)
@@ -150,7 +163,10 @@ def test_the_expected_parity_distance_is_about_the_real_one():
 
 
 def test_rows_that_were_held_out_are_part_of_what_is_expected():
-    """With hardly any noise, of a random four fifths: five releases, the mean ratio is .8 to 1.25. It had been 68."""
+    """The release contains a random 80 % of the rows, with little noise.
+
+    The mean ratio over five releases must be between .8 and 1.25. The ratio used to be 68.
+    """
     ratios = []
     for seed in range(5):
         table, rng = people(8000, seed), np.random.default_rng(seed)
@@ -172,8 +188,11 @@ def test_rows_of_a_unit_that_are_held_out_together_count_as_alike():
 
 
 def test_groups_that_may_be_too_small_count_as_far_as_the_score_counts_them():
-    """Eight groups of 3 to 3,000 rows, of which the score takes those of 4 and more; six releases: the median ratio is
-    .75 to 1.33. Of the groups alone that are surely there it was 30."""
+    """The eight groups have 3 to 3,000 rows, and the score uses the groups with at least 4 rows.
+
+    The median ratio over six releases must be between .75 and 1.33. The ratio is 30 if only the groups that certainly
+    have 4 rows are used.
+    """
     sizes, ratios = [3000, 900, 40, 30, 20, 10, 6, 3], []
     schema = Schema("unequal", (Column("K", values=tuple(range(8))), *SCHEMA.columns[2:]))
     for seed in range(6):
@@ -187,7 +206,7 @@ def test_groups_that_may_be_too_small_count_as_far_as_the_score_counts_them():
 
 
 def test_two_values_in_order_are_expected_off_as_two_names_are():
-    """Their distance is the same. The expectation was a root of two apart: errors were made to add up to zero twice."""
+    """Regression test: the two expected distances differed by a factor of √2, because the errors were centred twice."""
     found = []
     for kind in ("nominal", "ordinal"):
         schema = Schema("two", (SCHEMA.columns[0], Column("O", values=(0, 1), type=kind)))
@@ -209,13 +228,13 @@ def test_the_card_says_what_the_free_audit_does(folder):
     rows = rows_in_words(largest["lower"], largest["upper"])
     assert f"| {largest['words']} | {rows} | {percent(largest['distance'])} |" in page
     assert ["AGEP", "MAR"] in card["relations"]["kept"]
-    assert "Age × Marital status" in page  # words, not codes
+    assert "Age × Marital status" in page  # labels instead of codes
 
 
 @pytest.mark.parametrize("held_out", [0.0, 0.2])
 @pytest.mark.parametrize("strata", [("G",), ("G", "R"), ()])
 def test_the_interval_of_a_group_s_rows_is_that_of_a_count(strata, held_out):
-    """A page had said "about 22 rows" of a group of two, where the answer to a count was 0 to 40."""
+    """Regression test: a page reported about 22 rows for a group of two, and the interval of the count was 0 to 40."""
     evidence = replace(evidence_of(people(3000), 1.0, list(strata)), held_out=held_out)
     found = Answers(evidence).estimate("count", by=strata)
     limits = Expected.of(evidence).limits
@@ -247,10 +266,10 @@ def test_the_public_audit_without_epsilon_is_a_page_made_of_the_folder_alone(fol
     document = json.loads((made / "expected.json").read_text("utf-8"))
     page = (made / "expected.html").read_text("utf-8")
     assert document["sentences"][0] in unescape(page)
-    assert not re.search(r"(src|href)=.http|<script", page)  # nothing to fetch
+    assert not re.search(r"(src|href)=.http|<script", page)  # the page does not load other files
     largest = document["covered"][0]
     assert f"that of {largest} (" in document["sentences"][len(document["unknown"]) > 0]
-    assert "synthetic.parquet" in page  # the release itself is on its page
+    assert "synthetic.parquet" in page  # the rows of the release are on the page
     assert "contents" not in document
     table = pd.read_csv(made / "expected.csv")
     means = table[table["known"] == "yes"].groupby("group")["distance"].mean()
@@ -260,7 +279,7 @@ def test_the_public_audit_without_epsilon_is_a_page_made_of_the_folder_alone(fol
 
 
 def test_groups_and_columns_of_the_same_words_are_told_apart(tmp_path):
-    """Groups of one name had been one group, with the numbers of the last."""
+    """Regression test: two groups with the same label were merged."""
     (tmp_path / "s.yaml").write_text(
         "columns: {K: {values: [1, 2, 3], labels: {1: Other, 2: Other}}, A: {values: [0, 1], label: Answer}, "
         "B: {values: [0, 1], label: Answer}}"

@@ -1,4 +1,4 @@
-"""Rows for statistical packages: what a reader of Stata or SPSS files finds in them."""
+"""Tests of the files for Stata and SPSS, which are read back with pandas."""
 
 import re
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from in_process import command
 
-from equistrata.analysis.exports import export, labelled
+from equistrata.analysis.interchange.exports import export, labelled
 from equistrata.analysis.release import Release
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
@@ -42,7 +42,7 @@ ROWS = pd.DataFrame(
 
 @dataclass
 class Rows:
-    """What is asked of a release."""
+    """A minimal release with a schema and rows."""
 
     schema: Schema = SCHEMA
 
@@ -72,14 +72,14 @@ def test_numbers_words_and_dates(tmp_path):
 
 
 def of(columns, rows):
-    """A release of such columns, with these rows."""
+    """Return a release with the given columns and rows."""
     made = Rows(Schema.from_dict({"columns": columns}, "s"))
     made.rows = lambda labels: pd.DataFrame(rows)
     return made
 
 
 def stata(release, file):
-    """The numbers of a file of Stata's, the labels of its columns, and the words of their values."""
+    """Return the values of a Stata file, the labels of the columns and the labels of the values."""
     export(release, file)
     with pd.read_stata(file, iterator=True) as reader:
         labels, values = reader.variable_labels(), reader.value_labels()
@@ -87,7 +87,7 @@ def stata(release, file):
 
 
 def test_codes_that_are_numbers_are_no_numbers_of_a_column(tmp_path):
-    """A mean of the exported column would count them: -9 dollars."""
+    """A code such as -9 must not be included in a mean of the exported column."""
     pay = {"lower": 0, "upper": 9000, "codes": {-9: "refused", -8: "not asked"}, "missing": "own", "label": "Pay"}
     seen = {"lower": 0, "upper": 9000, "integer": True, "codes": {-0.5: "half"}, "edges": [0, 10, 9000]}
     born = {"type": "date", "lower": "1950-01-01", "upper": "2020-12-31", "codes": {"U": "unknown"}}
@@ -115,7 +115,7 @@ def test_codes_that_are_numbers_are_no_numbers_of_a_column(tmp_path):
 
 @pytest.mark.parametrize("ending", [".dta", pytest.param(".sav", marks=SPSS)])
 def test_names_that_packages_keep_for_themselves(tmp_path, ending):
-    """pandas renames such a column in a warning, and loses its label."""
+    """pandas renames a column with a reserved name and loses its label."""
     from pandas.io.stata import StataWriter
 
     kept = StataWriter(tmp_path / "y.dta", pd.DataFrame({"a": [1]})).RESERVED_WORDS
@@ -144,7 +144,7 @@ def test_values_that_are_missing_ones_to_stata_are_numbered(tmp_path):
 
 @pytest.mark.parametrize("ending", [".dta", pytest.param(".sav", marks=SPSS)])
 def test_a_file_that_cannot_be_written_is_a_sentence_and_leaves_nothing(tmp_path, ending):
-    (tmp_path / f".x{ending}.part").mkdir()  # nobody may write there, not even root
+    (tmp_path / f".x{ending}.part").mkdir()  # the file cannot be written, not even by root
     with pytest.raises(InputError, match=rf"x{ending}' cannot be written .*; check its folder"):
         export(Rows(), tmp_path / f"x{ending}")
     assert not (tmp_path / f"x{ending}").exists()
@@ -180,7 +180,7 @@ def test_the_command_writes_what_the_folder_has(folder, tmp_path, monkeypatch, c
 
 
 @pytest.mark.parametrize(
-    ("name", "match"), [("x.xlsx", r"exported to .dta .Stata., .sav .SPSS., not to"), ("no/x.dta", "has no folder")]
+    ("name", "match"), [("x.xlsx", r"exported to .dta .Stata., .sav .SPSS., .xml .DDI"), ("no/x.dta", "has no folder")]
 )
 def test_what_cannot_be_written(folder, tmp_path, monkeypatch, capsys, name, match):
     assert re.search(match, command(monkeypatch, capsys, "export", str(folder), str(tmp_path / name))[2])

@@ -1,4 +1,6 @@
-"""Columns with the names of an answer's own, names that hold "=", and values that look like markup."""
+"""Tests of columns with the same name as a column of the answers, names that contain "=", and values that look like
+markup.
+"""
 
 import json
 
@@ -25,7 +27,7 @@ columns:
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory):
-    """A release of 2,000 rows of such a table."""
+    """Return the folder of a release of 2,000 rows with these columns."""
     place, rng = tmp_path_factory.mktemp("odd"), np.random.default_rng(1)
     (place / "odd.yaml").write_text(SCHEMA)
     rows = {
@@ -86,7 +88,7 @@ def test_the_command_asks_for_names_with_equals_and_prints_values_as_they_are(od
 
 
 def test_a_column_keeps_its_name_in_a_table_that_has_no_such_column(odd):
-    """`estimate --by month` had `month (column)`, though an answer of one release has no months."""
+    """Regression test: the column was renamed to `month (column)` in the answers of a single release."""
     opened = Release.open(odd)
     assert next(iter(opened.estimate("count", None, ["month"]))) == "month"
     assert "month" in opened.cells().columns

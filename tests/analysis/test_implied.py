@@ -1,4 +1,6 @@
-"""Answers by the model: Student's quantile for few replicates, and columns that were measured in groups of bins."""
+"""Tests of answers from the model: Student's quantile with few replicates, and columns that were measured in groups of
+bins.
+"""
 
 import numpy as np
 import pandas as pd
@@ -21,7 +23,7 @@ DECADES = tuple(np.minimum(np.arange(SCHEMA["AGE"].size) // 10, 10).tolist())
 
 
 def aged(seed):
-    """4,000 people of three groups, of whom the second are older and the third children."""
+    """Return 4,000 people of three groups. The second group is older and the third group is children."""
     rng = np.random.default_rng(seed)
     group = rng.choice(3, 4000, p=[0.5, 0.4, 0.1])
     ages = rng.normal(np.array([35.0, 50.0, 9.0])[group], np.array([15.0, 15.0, 4.0])[group]).round().clip(0, 99)
@@ -29,7 +31,7 @@ def aged(seed):
 
 
 def answers_of(table, sigma, seed, count=4):
-    """Ages by themselves, and by S in decades."""
+    """Measure the ages, and the decades of age by S."""
     rng, both = np.random.default_rng(seed), table.marginal(("AGE", "S")).astype(float)
     decades = np.zeros((max(DECADES) + 1, 3))
     np.add.at(decades, np.array(DECADES), both)
@@ -44,7 +46,9 @@ def answers_of(table, sigma, seed, count=4):
 
 @pytest.mark.parametrize(("noise", "known"), [(1.0, 0.0), (1.0, 3.0), (4.0, 1.0)])
 def test_an_interval_has_students_quantile_for_as_much_as_few_replicates_say(noise, known):
-    """Satterthwaite (1946), of 200,000 draws: covered in .95 to within .004."""
+    """The interval of Satterthwaite (1946) is used. The tolerance for the coverage is .004. The test uses 200,000
+    draws.
+    """
     rng, draws = np.random.default_rng(0), 200_000
     off = rng.normal(0, np.sqrt(noise + known), draws)
     moved, none = rng.normal(0, np.sqrt(noise), (10, draws)), np.zeros((draws, 0))
@@ -54,7 +58,6 @@ def test_an_interval_has_students_quantile_for_as_much_as_few_replicates_say(noi
 
 
 def test_means_of_groups_follow_from_measured_groups_of_bins():
-    """Of sixty means, each of other people and noise, at least nine in ten are covered, also that of children."""
     inside = []
     for seed in range(20):
         ages, group, table = aged(seed)
@@ -67,7 +70,10 @@ def test_means_of_groups_follow_from_measured_groups_of_bins():
 
 
 def test_the_misfit_of_single_ages_is_that_of_cells_with_the_sums_of_decades_known():
-    """Against the law of normal variables given the sums of each decade by group, and of each age."""
+    """The covariance is compared with the conditional covariance of normal variables.
+
+    The known sums are the counts of each decade by group and the counts of each age.
+    """
     _, _, table = aged(0)
     answers = answers_of(table, 5.0, 0)
     asked = question(SCHEMA, "count", "AGE", ["S"])

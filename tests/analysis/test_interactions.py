@@ -1,4 +1,6 @@
-"""Correlations, and regressions with interactions: exact where counts are, refused where they were not measured."""
+"""Tests of correlations and of regressions with interactions. An error must be raised if the columns are not measured
+together.
+"""
 
 import numpy as np
 import pytest
@@ -22,7 +24,7 @@ def answers_of(table, sets, strata=(), sigma=1e-3):
 
 
 def crossed(rows=6000):
-    """Y depends on X the other way in each group of G."""
+    """Return rows in which the effect of X on Y has the opposite sign in the two groups of G."""
     rng = np.random.default_rng(3)
     table = people(rows)
     codes = table.codes.copy()

@@ -1,4 +1,4 @@
-"""Two means of one column: joined by inverse variance, and which is the better one."""
+"""Tests of the combination of two estimates of a mean by inverse variance."""
 
 import json
 from dataclasses import replace
@@ -24,7 +24,7 @@ def document(**outcomes):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A release with private means of ages, and the ages' true mean."""
+    """Return a release with private means of ages, and the true mean of the ages."""
     place, rng = tmp_path_factory.mktemp("means"), np.random.default_rng(0)
     sex = rng.integers(1, 3, 5000)
     rows = pd.DataFrame({"SEX": sex, "AGE": np.clip(rng.normal(35 + 5 * sex, 15), 0, 90).round(), "JOB": sex % 2})
@@ -52,7 +52,11 @@ def test_joined_by_inverse_variance_and_what_is_unknown_left_out():
 
 
 def test_joined_means_are_nearer_and_their_intervals_cover():
-    """4,000 draws, errors of 1 and 2: standard deviation √.8 within 5 %, and 95 % ± 1.4 % (four standard errors)."""
+    """The standard errors of the two means are 1 and 2, so the standard deviation of the combined mean is √.8. The test
+    uses 4,000 draws.
+
+    The tolerance of 1.4 % is four standard errors of the coverage.
+    """
     rng = np.random.default_rng(0)
     found = [joined([(rng.normal(0, 1), 1.0), (rng.normal(0, 2), 2.0)]) for _ in range(4000)]
     values = np.array([value for value, _ in found])
@@ -61,7 +65,10 @@ def test_joined_means_are_nearer_and_their_intervals_cover():
 
 
 def test_an_error_that_both_have_does_not_average_out():
-    """4,000 draws: 95 % ± 1.4 % (four standard errors) of the intervals hold the truth; as if apart, 83 % had."""
+    """The test uses 4,000 draws. The tolerance of 1.4 % is four standard errors of the coverage.
+
+    If the errors were independent, the coverage would be 83 %.
+    """
     rng = np.random.default_rng(0)
     shared, noises = rng.normal(0, 1, 4000), (0.1, 0.2)
     found = [
@@ -76,11 +83,13 @@ def test_an_error_that_both_have_does_not_average_out():
 
 @pytest.mark.parametrize(("target", "held_out", "part"), [("population", 0.0, 1.0), ("rows", 0.2, 0.2)])
 def test_sampling_is_in_both_means_and_in_the_joined_one(answers, target, held_out, part):
-    """Of people, or of rows that are held out: however little noise a mean has, the joined one is no surer."""
-    spread, used = 15.5, answers.evidence.model.total  # of ages within 5 %; the rows that were measured
+    """The combined mean has at least the sampling error, even if the noise of a mean is small."""
+    # The standard deviation of the ages to within 5 %, and the number of measured rows.
+    spread, used = 15.5, answers.evidence.model.total
     kept = type(answers)(replace(answers.evidence, held_out=held_out), count=2)
     sampling = spread * (part / used) ** 0.5
-    arm = 1e-3 if target == "rows" else 2.5758 * sampling  # a mean's own interval has it, if it is of people
+    # The interval of a mean of the population includes the sampling error.
+    arm = 1e-3 if target == "rows" else 2.5758 * sampling
     (both,) = two_means(kept, document(AGE=entry(40.0, arm, target=target)))
     assert both.private_error == pytest.approx(sampling, rel=0.07)
     assert sampling * 0.93 < both.standard_error < both.counted_error
@@ -90,7 +99,7 @@ def test_a_release_joins_its_two_means(answers):
     counted = answers.estimate("mean", "AGE").iloc[0]
     (both,) = two_means(answers, document(AGE=entry(counted["estimate"] + 0.2, 0.5)))
     assert both.counted == counted["estimate"]
-    assert both.private_error == pytest.approx(0.5 / 2.5758, rel=1e-4)  # by the longer arm
+    assert both.private_error == pytest.approx(0.5 / 2.5758, rel=1e-4)  # the longer half of the interval is used
     assert both.counted_error == pytest.approx((counted["upper"] - counted["lower"]) / 2 / 1.96, rel=0.01)
     assert both.counted < both.estimate < both.private
     assert both.standard_error < min(both.private_error, both.counted_error)
@@ -105,7 +114,7 @@ def test_the_better_one_has_the_smaller_error(answers):
 
 
 def test_an_interval_ends_at_the_columns_bounds(answers):
-    """It had been −8 to 92 for ages, where neither mean says much."""
+    """Regression test: the interval of a mean of ages was −8 to 92."""
     least, most = answers.evidence.strata.schema["AGE"].bounds
     (both,) = two_means(answers, document(AGE=entry(40.0, 1.0)))
     assert least < both.interval(0.95)[0] < both.interval(0.95)[1] < most
@@ -113,20 +122,21 @@ def test_an_interval_ends_at_the_columns_bounds(answers):
 
 
 def test_an_interval_that_ends_at_the_bounds_is_no_standard_error(answers):
-    """It was: of ages anywhere from 0 to 90, a standard error of 17, which had a part in the joined mean."""
+    """Regression test: an interval from 0 to 90 was used as a standard error of 17 in the combined mean."""
     least, most = answers.evidence.strata.schema["AGE"].bounds
     whole = {**entry(80.0, 1.0), "lower": least, "upper": most}
     (both,) = two_means(answers, document(AGE=whole))
     assert both.private_error == np.inf
     assert (both.estimate, both.better) == (pytest.approx(both.counted), COUNTED)
-    (half,) = two_means(answers, document(AGE={**whole, "lower": 70.0}))  # the lower arm is the shorter one's
+    # The lower half of the interval is the shorter one.
+    (half,) = two_means(answers, document(AGE={**whole, "lower": 70.0}))
     assert half.private_error == pytest.approx(10 / 2.5758, rel=1e-4)
     nothing = replace(both, estimate=np.nan, standard_error=np.inf, counted_error=np.inf)
     assert (nothing.better, nothing.interval(0.95)) == (NEITHER, (least, most))
 
 
 def test_counts_of_noise_alone_have_no_part_in_a_joined_mean(answers):
-    """With noise of 30,000 rows a cell, ages by counts may be anywhere, and the joined mean is the private one."""
+    """The noise of a cell is 30,000 rows, so the counts contain no information and only the private mean is used."""
     evidence, rng = answers.evidence, np.random.default_rng(0)
     noise = {
         key: [replace(each, values=each.values + rng.normal(0, 3e4, each.values.shape), sigma=3e4) for each in found]

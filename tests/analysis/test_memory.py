@@ -1,4 +1,4 @@
-"""Questions and replicates that need more memory than there is end with one sentence."""
+"""Tests that an error is raised if a question or a replicate needs too much memory."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def test_the_commands_end_with_the_sentence_and_leave_nothing(folder, tmp_path, 
 
 
 def test_a_pair_of_wide_columns_takes_no_table_of_its_cells_by_its_codes():
-    """500 × 500 codes: a matrix of all cells by all effects took 2 GB."""
+    """Regression test for a matrix of all cells and effects. The size of the matrix was 2 GB for 500 × 500 codes."""
     functionals = np.zeros((1, 250_000))
     functionals[0, 0] = 1.0
     found = with_margins(functionals, np.full((500, 500), 4.0)).reshape(500, 500)

@@ -1,4 +1,4 @@
-"""Plots for notebooks: what is drawn is what the release answers."""
+"""Tests that the plots for notebooks show the answers of the release."""
 
 import matplotlib as mpl
 import numpy as np

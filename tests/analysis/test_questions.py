@@ -1,4 +1,4 @@
-"""The numbers that codes stand for."""
+"""Tests of the numbers that are used for the codes of a column."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,9 @@ from equistrata.errors import InputError
 
 @pytest.mark.parametrize("bounds", [(35, 42), (0, 42)])
 def test_a_bin_of_one_number_stands_for_that_number(bounds):
-    """Temperatures of one decimal were taken for the middle of a bin, 36.75 for 36.8: each mean was .05 too low."""
+    """Regression test for the mean of a number with one decimal, which was too small because the middle of a bin was
+    used.
+    """
     column = Column("TEMP", lower=bounds[0], upper=bounds[1], release="draw", decimals=1, scale="linear")
     values, spread = code_numbers(column)
     expected = np.round(np.arange(bounds[0] * 10, bounds[1] * 10 + 1) / 10, 1)
@@ -20,7 +22,8 @@ def test_a_bin_of_one_number_stands_for_that_number(bounds):
 
 def test_a_bin_of_several_stands_for_their_middle_and_one_of_any_number_for_its_own():
     values, spread = code_numbers(Column("X", lower=0, upper=10_000, release="draw", decimals=0, scale="linear"))
-    assert (values[2], spread[2]) == (15.5, 1.5)  # 11 to 20; the bound 0 has a bin of its own
+    # The bin contains 11 to 20, because the first bin contains only the bound 0.
+    assert (values[2], spread[2]) == (15.5, 1.5)
     values, spread = code_numbers(Column("X", lower=0, upper=10, release="draw", scale="linear"))
     assert values[2] == pytest.approx(0.015)
     assert spread[2] == pytest.approx(0.01 / 6)
@@ -35,7 +38,7 @@ def test_a_condition_as_the_command_takes_it_is_named():
 
 
 def test_means_and_quantiles_of_dates_say_what_can_be_asked():
-    """Of a quantile it had been "name a column of numbers", which one was."""
+    """Regression test: the error for a quantile asked for a column of numbers, which is wrong for dates."""
     columns = {"D": {"type": "date", "lower": "2000-01-01", "upper": "2001-12-31", "every": "month"}}
     schema = Schema.from_dict({"columns": columns})
     for asked in (lambda: code_numbers(schema["D"]), lambda: cumulative(schema, "D", (), None)):
@@ -44,7 +47,7 @@ def test_means_and_quantiles_of_dates_say_what_can_be_asked():
 
 
 def test_a_mean_of_nominal_numbers_is_refused_as_they_are_names():
-    """Of an item with -9 (refused) among its values the mean was 1.97, where answers from 1 to 5 have 3.0."""
+    """Regression test for the code -9, which was included in the mean."""
     values = {"values": [-9, 1, 2, 3, 4, 5]}
     for more, allowed in (({}, False), ({"type": "ordinal"}, True), ({"values": [0, 1]}, True)):
         schema = Schema.from_dict({"columns": {"Q": values | more}})

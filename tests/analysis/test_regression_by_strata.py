@@ -1,4 +1,4 @@
-"""Regressions on sums that were measured badly, or in some strata only."""
+"""Tests of regressions in which some of the sums have a large noise scale or are not measured in all of the strata."""
 
 import numpy as np
 import pytest
@@ -14,8 +14,11 @@ from equistrata.synth.registry import mechanism
 
 
 def test_a_measured_sum_that_is_mostly_noise_is_hardly_believed():
-    """X with Y was measured with noise of 1,000 rows of 4,000: log odds by X come out near the model's, and those by Z,
-    which was measured well, near the rows'. By the measured sums alone none had been finite, Z's off by 1."""
+    """The pair of X and Y is measured with a noise of 1,000 rows in a table of 4,000 rows.
+
+    The log odds for X are then close to the model and the log odds for Z are close to the rows. A fit to the measured
+    sums alone gives no finite coefficients for X.
+    """
     table, rng = people(4000), np.random.default_rng(0)
     sets = dict.fromkeys([*((name,) for name in SCHEMA.names), ("Y", "Z")], 1.0)
     found = [Measurement(s, table.marginal(s).astype(float), sigma) for s, sigma in sets.items()]
@@ -23,14 +26,13 @@ def test_a_measured_sum_that_is_mostly_noise_is_hardly_believed():
     answers = Answers(Evidence(Strata.over(SCHEMA, ()), {(): found}, mechanism("mst")), count=4)
     lines = answers.estimate("logit", {"Y": 1}, ["X", "Z"]).set_index("term")
     assert lines["basis"].eq("implied").all()
-    assert lines.filter(like="X=", axis=0)["estimate"].abs().max() < 1  # 0 in the model
+    assert lines.filter(like="X=", axis=0)["estimate"].abs().max() < 1  # the coefficients are 0 in the model
     alone = Regression.of(SCHEMA, "logit", {"Y": 1}, ["Z"])
     real = dict(zip(alone.terms, alone.coefficients(table.marginal(("Y", "Z")).astype(float).ravel()), strict=True))
     assert lines.loc["Z=1", "estimate"] == pytest.approx(real["Z=1"], abs=0.3)
 
 
 def test_a_coefficient_of_a_pair_that_some_strata_lack_is_refused():
-    """R's strata were measured one by one, and c has no pair of Y."""
     table, found = people(3000), []
     for code in range(3):
         part = table.take(np.flatnonzero(table.codes[:, SCHEMA.names.index("R")] == code))

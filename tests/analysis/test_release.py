@@ -96,7 +96,7 @@ def test_public_weights_are_those_of_the_rows_and_of_no_answer(tmp_path):
     found = Release.open(output)
     frame = found.sampling_frame()
     assert frame["share"].tolist() == pytest.approx([0.3, 0.7], abs=1e-4)
-    # Answers are about the table, of which some half are men: they are those of its counts, as on the card.
+    # The answers use the counts of the table and not the public weights, so about half of the rows are men.
     served = {group["words"]: group for group in found.card["served"]["groups"]}
     expected = found.expected_distances().groupby("SEX")["rows"].first()
     assert expected[1] == pytest.approx(served["Male"]["rows"], rel=0.01)
@@ -130,8 +130,10 @@ def test_replicates_are_tables_like_the_released_one_and_spread_as_the_noise_doe
 
 @pytest.mark.parametrize("selection", [None, "per-stratum"])
 def test_misfits_of_pairs_move_nothing_that_was_measured(selection):
-    """A mean of hours that was known within .1 had gone from 21 to 29 in the replicates of a release with 24 pairs that
-    were not measured: each of their misfits moved the columns a little."""
+    """Regression test: a mean with an error of .1 was between 21 and 29 in the replicates of a release.
+
+    Each misfit of the 24 pairs that were not measured also changed the margins of the columns.
+    """
     evidence = evidence_of(people(8_000), 1.0, ["G"], selection=selection)
     few = {
         key: [each for each in found if len(each.columns) < 2 or {*each.columns} <= {"G", "X"}]
@@ -177,7 +179,8 @@ def test_a_release_without_measurements_says_so(opened):
     with pytest.raises(InputError, match=r"publishes no measurements|smartnoise"):
         _ = other.evidence
     unknown = Release(opened.folder, card | {"relations": None}, opened.schema, opened.manifest)
-    with pytest.raises(InputError, match=r"publishes no measurements|smartnoise"):  # none would be "all was measured"
+    # An empty list would mean that all pairs were measured.
+    with pytest.raises(InputError, match=r"publishes no measurements|smartnoise"):
         unknown.not_measured()
 
 
@@ -225,8 +228,7 @@ def test_replicates_are_written_all_or_not_at_all(folder, tmp_path, run):
     ],
 )
 def test_results_that_do_not_go_together_are_refused(replicates, released, fault):
-    """Names that differ gave an interval of nothing, numbers in the wrong order a traceback, and replicates without a
-    number were left out without a word: those that are left differ less."""
+    """Regression test: wrong names gave an empty interval, and missing replicates were ignored."""
     with pytest.raises(InputError, match=fault):
         combine(replicates, released)
 
@@ -239,13 +241,15 @@ def test_results_by_place_take_the_names_of_the_replicates():
 
 @pytest.mark.parametrize("level", [1e-300, 0, 1, float("nan")])
 def test_a_level_of_nothing_is_refused(level):
-    """A standard error is read off the width of an interval: a level of 1e-300 had divided by 0."""
+    """Regression test: the standard error is computed from the width of an interval, which is 0 for
+    a level of 1e-300.
+    """
     with pytest.raises(InputError, match="level"):
         combine([1.0, 2.0], 1.0, level)
 
 
 def test_a_column_that_conditions_name_twice_is_refused(folder, monkeypatch, capsys):
-    """The last one had been taken, without a word of the first."""
+    """Regression test: only the last condition was used."""
     asked = ("estimate", folder, "count", "--where", "SEX=1,SEX=2")
     code, _, said = command(monkeypatch, capsys, *asked)
     assert (code, "--where names 'SEX' twice" in said) == (2, True)

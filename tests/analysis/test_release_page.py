@@ -1,4 +1,4 @@
-"""How `equistrata release --page` ends. It is here for the folder that this room's tests share."""
+"""Tests of the page that is written by `equistrata release --page`."""
 
 import re
 import shlex
@@ -22,7 +22,7 @@ def test_the_contents_of_a_page_are_those_of_the_folder(folder):
     found = contents_of(release)
     assert len(found.rows.rows) == ROWS
     assert found.rows.headings[0] == "Sex"
-    assert {row[0] for row in found.rows.rows} == {"Male", "Female"}  # from the first to the last
+    assert {row[0] for row in found.rows.rows} == {"Male", "Female"}  # the first and the last value
     assert {row[0] for row in found.files.rows} == {path.name + "/" * path.is_dir() for path in folder.iterdir()} - {
         "manifest.json"
     }
@@ -46,7 +46,7 @@ def test_the_next_commands_are_three_and_the_release_answers_the_question(folder
 
 
 def test_no_mean_of_dates_is_asked_for():
-    """A hospital's first column is often a day."""
+    """The first column of a table from a hospital is often a date."""
     day = Column("IN", lower=18262, upper=18627, layout="%Y-%m-%d")
     sex, age = Column("SEX", values=(1, 2)), Column("AGE", lower=0, upper=99)
 
@@ -57,7 +57,7 @@ def test_no_mean_of_dates_is_asked_for():
     assert asked(day, age) == "mean AGE --by SEX"
     assert asked(day) == "count --by SEX"
     assert asked(day, strata=()) == "proportion SEX=1"
-    quarter = Column("QUARTER", values=("2026Q3",))  # of which every share is 1
+    quarter = Column("QUARTER", values=("2026Q3",))  # each share of this column is 1
     assert asked(quarter, age) == "mean AGE --by SEX"
     assert asked(quarter) == "count --by SEX"
 
@@ -92,5 +92,5 @@ def test_a_release_ends_with_three_commands_and_the_path_of_its_page(tmp_path, m
     assert blank == ""
     assert before == "  equistrata publish made made.zip"
     page = (tmp_path / last).read_text("utf-8")
-    assert not re.search(r"(src|href)=.http|<script", page)  # one file, nothing to fetch
+    assert not re.search(r"(src|href)=.http|<script", page)  # the page does not load other files
     assert len(page) < 1_000_000

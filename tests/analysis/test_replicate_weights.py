@@ -1,4 +1,6 @@
-"""Replicate weights: what a survey package makes of them, and how often its intervals hold in a population."""
+"""Tests of replicate weights: the standard errors of a survey package, and the coverage of
+intervals for a population.
+"""
 
 import re
 import warnings
@@ -28,7 +30,7 @@ SCHEMA = Schema.from_dict({
 
 
 def population(people=240_000):
-    """People of whom each is in a sample with the chance 1/PW, which depends on all columns."""
+    """Return a population. Each person is in the sample with probability 1/PW, which depends on all the columns."""
     rng = np.random.default_rng(0)
     group = rng.choice(3, people, p=[0.6, 0.3, 0.1])
     yes = rng.random(people) < np.array([0.3, 0.5, 0.7])[group]
@@ -43,7 +45,7 @@ def sample_of(people, seed):
 
 
 def released(sample, epsilon, seed=0):
-    """The answers of a release of a sample, and its rows."""
+    """Return the answers and the rows of a release of a sample."""
     made = StratifiedSynthesizer("mst", ["G"], epsilon=epsilon, delta=1e-9, seed=seed, selection="shared").fit(
         CodedTable.encode(sample, SCHEMA)
     )
@@ -57,14 +59,17 @@ def share(yes, inside, weight):
 
 
 def replicated(estimate, weight, replicates):
-    """An estimate and its standard error: 4/R times the sum of squares about the estimate."""
+    """Return an estimate and its standard error.
+
+    The variance is 4/R times the sum of squared differences from the estimate.
+    """
     centre = estimate(weight)
     off = [estimate(replicates[name].to_numpy()) - centre for name in replicates]
     return centre, np.sqrt(4 / len(off) * np.sum(np.square(off)))
 
 
 def questions(rows):
-    """(statistic's arguments for a reader, rows with the value, rows of the group)."""
+    """Return the arguments of each question, the rows with the value and the rows of the group."""
     every = np.ones(len(rows), dtype=bool)
     for name in ("G", "Y", "X"):
         for value in sorted(rows[name].unique()):
@@ -83,7 +88,7 @@ def test_errors_of_measured_shares_are_those_of_privacy_and_sampling_that_reader
         ratios = []
         for question, yes, inside in questions(rows):
             line = answers.estimate(*question, population=True, design_effect=effect).iloc[0]
-            if line["basis"] != "measured":  # the misfit of weights by two columns together is left out
+            if line["basis"] != "measured":  # the misfit of weights by two columns is not included
                 continue
             _, error = replicated(lambda w, yes=yes, inside=inside: share(yes, inside, w), weight, found)
             ratios.append(error / line["standard_error"])
@@ -93,7 +98,6 @@ def test_errors_of_measured_shares_are_those_of_privacy_and_sampling_that_reader
 
 @pytest.mark.slow
 def test_intervals_hold_in_the_population_that_the_table_is_a_sample_of():
-    """12 shares of each of 25 samples."""
     people, inside = population(), []
     real = [(people[name] == value)[group].mean() for name, value, group in _asked(people)]
     far = student.ppf(0.975, 79)

@@ -1,4 +1,4 @@
-"""Units that count as one each: the model of rows that follows, and a reader's intervals."""
+"""Tests of units with equal weights: the model of the rows and the intervals."""
 
 from dataclasses import replace
 
@@ -29,7 +29,10 @@ PEOPLE = Schema(
 
 
 def households(rng, units=4000):
-    """Codes, the last that of how many rows the unit has: large units are young, and the young are not in work."""
+    """Return the codes of households. The last code is the number of rows of the household.
+
+    Large households have more young people, and most young people have no job.
+    """
     sizes = np.repeat(*[rng.choice([1, 2, 3, 4], units, p=[0.4, 0.3, 0.2, 0.1])] * 2)
     of_unit = rng.choice(3, units, p=[0.6, 0.3, 0.1])
     group = np.repeat(of_unit, np.diff(np.flatnonzero(np.append(_starts(sizes), True))))
@@ -39,7 +42,7 @@ def households(rng, units=4000):
 
 
 def _starts(sizes):
-    """Where a unit begins, of rows one unit after the other."""
+    """Return the first row of each unit. The rows of a unit are consecutive."""
     starts, place = np.zeros(len(sizes), dtype=bool), 0
     while place < len(sizes):
         starts[place] = True
@@ -65,7 +68,7 @@ def test_a_unit_adds_one_in_all_wherever_its_rows_are():
             assert 0.99 * PARTS < apart.sum() <= PARTS
             assert (apart >= 0).all()
     whole = parts_counted(table, ("AGE", UNIT_ROWS)) / PARTS
-    rows = table.marginal(["AGE", UNIT_ROWS])  # an axis of 1 to 4 rows
+    rows = table.marginal(["AGE", UNIT_ROWS])  # the second axis is the number of rows, from 1 to 4
     assert whole.sum(1) == pytest.approx((rows / np.arange(1, 5)).sum(1), rel=2e-3)
     assert whole @ [1, 4] == pytest.approx(rows.sum(1), rel=2e-3)
     for k in range(2, 17):
@@ -80,7 +83,6 @@ def test_a_unit_adds_one_in_all_wherever_its_rows_are():
 
 @pytest.mark.parametrize("name", ["mst", "aim", pytest.param("gem", marks=pytest.mark.slow)])
 def test_rows_are_drawn_by_the_size_of_units(name):
-    """Shares of the units alone are far from those of the rows."""
     codes = households(np.random.default_rng(0))
     _, model = fitted(codes, name, epsilon=50)
     rows = rows_of_units(model)
@@ -114,7 +116,7 @@ def test_what_was_measured_by_the_units_rows_becomes_counts_of_rows():
 
 @pytest.mark.parametrize("releases", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_intervals_hold_for_rows(releases):
-    """84 intervals of each release; of four releases, fewer than 90 % hold with a chance below 1e-4."""
+    """Each release has 84 intervals. For four releases, the probability of a false alarm is less than 1e-4."""
     held = []
     for seed in range(releases):
         codes = households(np.random.default_rng(seed))

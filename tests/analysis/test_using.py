@@ -1,4 +1,4 @@
-"""docs/using-a-release.md: what it has people copy works."""
+"""Tests of the code and the commands in docs/using-a-release.md."""
 
 import json
 import re
@@ -23,7 +23,7 @@ def test_the_script_of_the_page_runs(folder, repo_root, monkeypatch, capsys):
     shown = capsys.readouterr().out
     for word in ("estimate", "p_value", "SEX=2", "measured"):
         assert word in shown
-    assert "..." not in shown  # pandas leaves no column out
+    assert "..." not in shown  # pandas shows all of the columns
 
 
 def test_a_regression_s_terms_are_whole_and_in_words(folder, monkeypatch, capsys):
@@ -65,7 +65,7 @@ def test_values_of_the_same_words_are_told_apart(folder):
     "asked", [("mean", "AGEP"), ("median", "AGEP"), ("difference", "AGEP", "SEX"), ("ols", "DIS", "AGEP")]
 )
 def test_a_mean_of_numbers_of_bins_says_so_in_python_and_in_the_command(asked, folder, monkeypatch, capsys):
-    """Python averaged the numbers of bins in silence, and so did the command with --json, and for a difference."""
+    """Regression test for a missing warning in Python and with --json. The values are the numbers of the bins."""
     said = "AGEP was released as the numbers of its bins, from 0 (0 to 19) to 4 (over 76 to 99)"
     with pytest.warns(UserWarning, match=re.escape(said)):
         found = Release.open(folder).estimate(*asked)

@@ -1,4 +1,4 @@
-"""What a folder alone shows: honest releases pass, and each fault is found though the manifest fits it."""
+"""Tests of `verify`: an unchanged release passes, and each fault is found even if the manifest is valid."""
 
 import json
 import shutil
@@ -28,21 +28,21 @@ def made(folder, **settings):
 
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory):
-    """By MST, in strata."""
+    """Return a release by MST with SEX as the strata."""
     columns = ("SEX", "AGEP", "MAR", "MIL", "ESR")
     return made(tmp_path_factory.mktemp("verify") / "honest", strata=("SEX",), columns=columns, epsilon=2.0)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def modelled_once():
-    """An edited copy has mostly the measurements of the release: to model them again took most of the time."""
+    """Use a cache of fitted models, because an edited copy usually has the measurements of the release."""
     with models_once():
         yield
 
 
 @pytest.fixture
 def edited(honest, tmp_path):
-    """Gives the faults of a copy that a function has changed, with a manifest that fits."""
+    """Return a function that edits a copy of the release, updates the manifest and returns the faults."""
 
     def edit(change):
         return faults(Release.open(edited_copy(honest, tmp_path / "copy", change)))
@@ -57,7 +57,7 @@ def rewrite(path, change):
 
 
 def rewrite_card(copy, change):
-    """Both forms of the card."""
+    """Edit `card.json` and write `card.md` again."""
     rewrite(copy / "card.json", change)
     card, means = json.loads((copy / "card.json").read_text("utf-8")), copy / "means.json"
     known = json.loads(means.read_text("utf-8")) if means.exists() else None
@@ -135,12 +135,12 @@ def test_a_part_of_the_card_that_was_left_out_is_found(honest, edited, tmp_path,
         rewrite_card(copy, lambda card: card.pop("format"))
 
     earlier = Release.open(edited_copy(honest, tmp_path / "undated", undated))
-    assert faults(earlier) == []  # as an earlier version's, which no one can tell from it; so that is said
+    assert faults(earlier) == []  # an older version has no such part, so the missing part is only reported
     assert any("whether a part of the card was left out" in each for each in unseen(earlier))
 
 
 def _charged(card):
-    """As if a ledger had been charged."""
+    """Add the charges of a ledger to a card."""
     own, budget = card["guarantee"], Rho.from_epsilon_delta(3, card["guarantee"]["delta"])
     rest = Rho(float(budget) - own["rho"])
     reasons = (None, "noise was drawn again")
@@ -261,7 +261,7 @@ def test_a_sigma_that_was_edited_is_found(edited):
 
 
 def test_measurements_that_are_all_gone_are_found(edited):
-    """A price that cannot be computed is no price that holds."""
+    """A privacy cost that cannot be computed must be reported as a fault."""
     assert edited(lambda copy: shutil.rmtree(copy / "measurements")) == [
         "the measurements are missing, so the price cannot be checked"
     ]
@@ -348,7 +348,7 @@ def test_files_that_differ_are_found(edited):
 
 
 def test_categories_that_a_reader_of_csv_takes_for_something_else_pass(tmp_path):
-    """They came back as True, as missing or as 1: an honest release was called a false one."""
+    """Regression test: the values were read as True, as missing values or as 1, so the release was refused."""
     odd = ["true", "false", "TRUE", "NA", "01", "1", "1e3", "2024-01-31", "12:30", " x"]
     rows = pd.DataFrame({"S": ["a", "b"] * 100, "V": odd * 20, "B": ["true", "false"] * 100, "N": [1.5, None] * 100})
     rows.to_csv(tmp_path / "rows.csv", index=False)
@@ -382,7 +382,7 @@ def test_what_does_not_belong_is_named_and_a_fault_ends_with_2(honest, folder, m
     assert unlisted(honest) == ["notes.txt"]
     assert "not part of the release: notes.txt" in command(monkeypatch, capsys, "verify", honest)[1]
     (honest / "notes.txt").unlink()
-    code, _, said = command(monkeypatch, capsys, "verify", folder)  # seeded
+    code, _, said = command(monkeypatch, capsys, "verify", folder)  # the noise of this release has a seed
     assert (code, "the noise was seeded" in said) == (2, True)
 
 
@@ -391,7 +391,9 @@ SEEDED = "the noise was seeded, so the release is not private"
 
 @pytest.fixture(scope="module")
 def with_means(tmp_path_factory):
-    """By strata of public weights that are far from what is measured, with rows that were raked to private means."""
+    """Return a release with private means, raked rows and public weights that are different from
+    the measured shares.
+    """
     home = tmp_path_factory.mktemp("means")
     rng = np.random.default_rng(5)
     pay = np.where(rng.random(4000) < 0.3, 0, rng.lognormal(9, 1, 4000)).clip(0, 90000).round()
@@ -409,7 +411,7 @@ def with_means(tmp_path_factory):
 
 @pytest.fixture
 def told(with_means, tmp_path):
-    """Gives the faults of a copy that a function has changed, with a manifest that fits."""
+    """Return a function that edits a copy of the release, updates the manifest and returns the faults."""
 
     def edit(change):
         copy = edited_copy(with_means, tmp_path / "copy", change)
@@ -419,14 +421,12 @@ def told(with_means, tmp_path):
 
 
 def test_rows_that_were_raked_follow_from_the_measurements_and_the_means(with_means):
-    """The model is made again, and tilted again to the means that are in the folder."""
+    """The model is fitted again and raked to the means of the folder."""
     assert json.loads((with_means / "card.json").read_text("utf-8"))["raked"] == {"PAY": 2}
     assert faults(Release.open(with_means)) == [SEEDED]
 
 
 def test_rows_that_were_moved_are_found(told):
-    """In both files alike, and within the bounds."""
-
     def change(copy):
         rows = pd.read_parquet(copy / "synthetic.parquet")
         rows["PAY"] = (rows["PAY"] * 1.5).clip(0, 1000000).round().astype(rows["PAY"].dtype)
@@ -475,14 +475,14 @@ def test_a_card_for_people_that_says_otherwise_is_found(told, old, new, fault):
 
 @pytest.fixture
 def of_card(edited, monkeypatch):
-    """As `edited`, without what is made again from the measurements, which takes longest."""
+    """Return `edited` without the slow checks that fit the model again."""
     for name in ("companion_faults", "rows_faults"):
         monkeypatch.setattr(f"equistrata.analysis.verify.{name}", lambda *_: ())
     return edited
 
 
 def cheaper_throughout(card, times):
-    """A price that is a part of the real one, in ε, ρ and its parts."""
+    """Multiply the privacy cost of the card by a factor, in ε, ρ and the parts of ρ."""
     guarantee = card["guarantee"]
     guarantee["split_of_rho"] = {name: part * times for name, part in guarantee["split_of_rho"].items()}
     guarantee["rho"] *= times
@@ -492,7 +492,7 @@ def cheaper_throughout(card, times):
 
 
 def test_a_part_of_the_price_below_nothing_is_found(of_card):
-    """All parts stay, and one more takes them away from the sum: ε = 0.2 had passed for 2."""
+    """Regression test for a negative part of ρ. The value of ε on the card could be too small because of this part."""
 
     def change(card):
         parts = dict(card["guarantee"]["split_of_rho"])
@@ -523,7 +523,9 @@ def test_choices_that_some_measurements_lack_are_found(of_card):
 
 
 def test_caveats_of_another_synthesizer_do_not_spare_the_check_of_a_price(of_card):
-    """With one, a card had said any ε."""
+    """Regression test for the caveat of another synthesizer. If the card contains this caveat, the value of ε must also
+    be checked.
+    """
 
     def change(card):
         cheaper_throughout(card, 0.01)
@@ -562,7 +564,6 @@ def test_a_card_that_contradicts_its_own_settings_is_found(of_card, change, faul
     ],
 )
 def test_a_card_of_what_no_release_writes_ends_in_a_sentence(of_card, change):
-    """Each had ended in a traceback."""
     with pytest.raises(InputError, match=r"card\.json of release .* has '[\w.]+' = .*, which is no "):
         of_card(lambda copy: rewrite(copy / "card.json", change))
 
@@ -581,7 +582,7 @@ def test_an_empty_companion_ends_in_a_sentence(edited):
 
 
 def test_a_card_with_a_key_twice_is_refused(of_card):
-    """A person reads the first of them, a program the last."""
+    """A reader sees the first value, but a program uses the last value."""
 
     def change(copy):
         text = (copy / "card.json").read_text("utf-8")
@@ -610,7 +611,7 @@ def _with_rows(change):
 
 
 def _mixed(name, within=()):
-    """A column's cells, in other rows."""
+    """Permute the values of a column."""
     rng = np.random.default_rng(0)
     if not within:
         return lambda rows: rows.assign(**{name: rng.permutation(rows[name].to_numpy())})
@@ -627,13 +628,11 @@ def _mixed(name, within=()):
     ],
 )
 def test_rows_of_other_groups_and_relations_are_found(edited, change, fault):
-    """Each column by itself is as it was measured, so they had passed."""
+    """Regression test: each of these changes keeps the margins of all columns, so it was not found."""
     assert any(each.startswith(fault) for each in edited(_with_rows(change)))
 
 
 def test_a_mean_that_counts_contradict_is_found(told):
-    """With its interval, in means.json and on both cards."""
-
     def change(copy):
         def move(found):
             for each in (mean for own in found["outcomes"]["PAY"].values() for mean in (own, *own["strata"].values())):
@@ -679,7 +678,7 @@ def test_sizes_of_strata_that_were_measured_one_by_one_are_compared(tmp_path):
 
 
 def test_the_card_for_people_is_compared_where_nothing_is_measured(told):
-    """As of another project's synthesizer."""
+    """This is the case of a synthesizer of another project."""
 
     def change(copy):
         shutil.rmtree(copy / "measurements")

@@ -1,4 +1,4 @@
-"""Answers about people: weighted sums, their sampling errors, and what weights in groups of bins leave open."""
+"""Tests of weighted answers: weighted sums, their sampling errors, and weights that are measured in groups of bins."""
 
 import json
 from dataclasses import replace
@@ -35,7 +35,10 @@ PAIRS = [("G", "PW"), ("Y", "PW"), ("X", "PW"), ("G", "Y"), ("G", "X")]
 
 
 def people(seed, rows=4000, few=False):
-    """Rows of which weights depend on all columns; of a few weights only, each the middle of a bin."""
+    """Return rows with weights that depend on all columns.
+
+    If `few` is True, there are only four weights, and each weight is the middle of a bin.
+    """
     rng = np.random.default_rng(seed)
     group = rng.choice(3, rows, p=[0.6, 0.3, 0.1])
     yes = rng.random(rows) < np.array([0.3, 0.5, 0.7])[group]
@@ -46,7 +49,7 @@ def people(seed, rows=4000, few=False):
 
 
 def answers_of(frame, sigma, seed, sets=PAIRS, groups=8, strata=()):
-    """Every column, the tree of weights, and sets of columns in which weights are in groups."""
+    """Measure each column, the tree of weights, and sets of columns in which the weights are in groups."""
     rng, table = np.random.default_rng(seed), CodedTable.encode(frame, SCHEMA)
     alone = [(("PW",), (kind,)) for kind in tree_of(PW)] + [((name,), (None,)) for name in ("G", "Y", "X")]
     law = table.marginal(("PW",)).astype(float)
@@ -61,7 +64,7 @@ def answers_of(frame, sigma, seed, sets=PAIRS, groups=8, strata=()):
 
 
 def exactly(frame, schema, sets):
-    """As `answers_of`, of any schema, without noise or groups worth mentioning."""
+    """Measure a table of any schema like `answers_of`, but with negligible noise and without groups."""
     table, alone = CodedTable.encode(frame, schema), [(("PW",), (kind,)) for kind in tree_of(PW)]
     _, kinds = np.unique(table.marginal(("PW",)).cumsum(), return_inverse=True)
     found = []
@@ -77,7 +80,7 @@ def exactly(frame, schema, sets):
 
 
 def real(frame, y, by=None):
-    """Weighted mean of numbers, by groups, and its linearised sampling error."""
+    """Return weighted means by group, with their linearised sampling errors."""
     found = []
     for _, part in frame.assign(y=y).groupby(by) if by is not None else [(0, frame.assign(y=y))]:
         w, v = part["PW"], np.average(part["y"], weights=part["PW"])
@@ -174,7 +177,6 @@ def test_totals_of_people_give_the_post_stratified_estimate_and_the_error_of_its
 
 @pytest.mark.parametrize("kind", ["shared", "per-stratum", "units"])
 def test_weighted_numbers_of_a_fit_by_strata(kind):
-    """Nine intervals of one seeded fit; strata measured one by one, and units that count as one each, too."""
     frame = people(0, 8000)
     schema, codes = SCHEMA, CodedTable.encode(frame, SCHEMA).codes
     if kind == "units":

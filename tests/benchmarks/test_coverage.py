@@ -1,4 +1,4 @@
-"""The experiment on coverage: a small run, from the sample to the table."""
+"""Tests of a small run of the coverage experiment."""
 
 import sys
 

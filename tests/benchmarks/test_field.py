@@ -1,4 +1,4 @@
-"""The field: the protocol with a peer that runs in this Python, peers that are absent or fail, resumption, tables."""
+"""Tests of the comparison with other synthesizers: the protocol, failures, resumed runs and tables."""
 
 import io
 import json
@@ -114,7 +114,7 @@ def test_a_peer_file_that_does_not_import_fails_its_check(tmp_path, fake):
 def test_an_environment_is_made_once_for_its_pins(tmp_path, fake, monkeypatch):
     commands = []
     monkeypatch.setattr(environments, "_run", lambda command, failed: commands.append(command))
-    (tmp_path / "peers/it").mkdir(parents=True)  # as venv would
+    (tmp_path / "peers/it").mkdir(parents=True)  # the folder that venv would make
     monkeypatch.setattr("benchmarks.field.environments.shutil.rmtree", lambda path, ignore_errors: None)
     environment = Environment("it", ("a==1",), ("b==2",))
     python = interpreter(environment, fake, tmp_path / "peers")
@@ -136,7 +136,7 @@ def test_an_environment_is_made_once_for_its_pins(tmp_path, fake, monkeypatch):
 
 def test_what_does_not_install_leaves_no_stamp_and_gives_pips_reason(tmp_path, fake, monkeypatch):
     def run_here(command, failed):
-        """Without an environment: what pip is given, by this interpreter's."""
+        """Run pip with this interpreter instead of an environment."""
         if "pip" in command:
             run([sys.executable, *command[1:]], failed)
         else:
@@ -200,7 +200,7 @@ def people(rows=600):
 
 
 def field_of(tmp_path, fake):
-    """A field of three peers of the fake file, and a console to read."""
+    """Return three fake peers, a comparison of them, and the stream of the console."""
     peers = [Peer(name, f"fake {name}", "fake", name, Environment("fake")) for name in ("same", "worse", "fails")]
     stream = io.StringIO()
     file, console = LineFile(tmp_path / "field.csv", Place, Line), Console(file=stream, width=300)
@@ -208,7 +208,7 @@ def field_of(tmp_path, fake):
 
 
 def fit_in_process(monkeypatch, fake, asked_for):
-    """Fit the fakes without a process of their own, and note who was asked."""
+    """Fit the fake peers in this process and record the calls."""
     from benchmarks.field.child import peer
     from benchmarks.field.measuring import Fitted
 
@@ -231,13 +231,13 @@ def test_what_was_measured_is_not_measured_again_and_a_failure_is_one_sentence(t
     peers, run, stream = field_of(tmp_path, fake)
     plan = list(places(peers, "people", (1.0,), 2))
     run.run(plan)
-    # The one that fails at an ε is not asked there again.
+    # A peer that failed at a value of ε is not run again at this value.
     assert asked_for == [("same", 1.0, 0), ("worse", 1.0, 0), ("fails", 1.0, 0), ("same", 1.0, 1), ("worse", 1.0, 1)]
     assert stream.getvalue().splitlines() == ["fake fails is left out, ε = 1, repetition 1: ValueError: no such luck"]
     assert len((tmp_path / "field.csv").read_text().splitlines()) == 1 + 4
     same, worse = run.lines[Place("people", "same", 1.0, 0)], run.lines[Place("people", "worse", 1.0, 0)]
     assert (same.pairs, same.triples, same.by_stratum, same.parity, same.distance) == (0, 0, 0, 0, 0)
-    assert worse.singles == 0  # its columns are the rows' own, shuffled
+    assert worse.singles == 0  # the columns are the permuted columns of the rows
     assert worse.pairs > 0.02
     assert same.forest < 0.1 < worse.forest < 1
     asked_for.clear()
@@ -280,7 +280,7 @@ def test_ours_over_the_best_peer_in_every_cell():
     ahead, behind = found["pairs", 1.0], found["pairs", 10.0]
     assert (ahead.ours, ahead.peer, ahead.held, behind.held) == ("mst", "opendp-mst", True, False)
     assert ahead.ratio == pytest.approx(0.5)
-    assert ahead.error == pytest.approx(0.5 * 0.01 / 0.03)  # of the mean of 0.02 and 0.04; the peer's has none
+    assert ahead.error == pytest.approx(0.5 * 0.01 / 0.03)  # relative to the mean of 0.02 and 0.04
     assert behind.ratio == pytest.approx(1.5)
     rows = standing(LINES, SYSTEMS)
     assert rows[1] == ["2-way", "0.50±0.17 opendp-mst", "1.50 opendp-mst ←"]

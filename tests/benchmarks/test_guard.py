@@ -1,4 +1,4 @@
-"""The guard's judge: equal rows have no error, and ratios and coverage are what their definitions say."""
+"""Tests of the guard for regressions: equal rows have no error, and ratios and coverage match their definitions."""
 
 import numpy as np
 import pandas as pd
@@ -29,7 +29,7 @@ def test_a_lost_stratum_counts_one_and_a_shift_is_in_standard_deviations(table):
     women = table.rows[table.rows["SEX"] == 2].reset_index(drop=True)
     lost = scores_of(table, table.rows, table.rows, women)
     assert 1.0 <= lost["parity"] < 1.5
-    assert lost["by stratum"] == pytest.approx(1.0)  # a distance of 2 in one of two strata
+    assert lost["by stratum"] == pytest.approx(1.0)  # the distance is 2 in one of the two strata
     moved = table.rows.assign(PAY=table.rows["PAY"] + table.rows["PAY"].std())
     scores = scores_of(table, table.rows, table.rows, moved)
     assert scores["W"] == pytest.approx(1.0)

@@ -1,4 +1,4 @@
-"""The tables that the scaling benchmark makes."""
+"""Tests of the tables of the scaling benchmark."""
 
 import numpy as np
 import pytest

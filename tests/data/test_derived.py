@@ -1,4 +1,4 @@
-"""Columns that follow from others: each code has one value, and what is declared unclearly is refused."""
+"""Tests of derived columns: each code has a single value, and ambiguous declarations raise an error."""
 
 import json
 from dataclasses import asdict
@@ -37,7 +37,7 @@ def test_released_rows_have_the_value_that_their_source_says():
     early = rows["BORN"] <= "2004-12-31"
     assert rows["YEARS"].tolist() == np.where(early, "2000-01-01 to 2004-12-31", "2005-01-01 to 2009-12-31").tolist()
     assert rows["MINOR"].tolist() == np.where(rows["RACE"] == "w", "no", "yes").tolist()
-    assert schema["PAY"].edges == (0.0, 99.5, 500.0, 1000.0)  # cut, so that each bin has one value
+    assert schema["PAY"].edges == (0.0, 99.5, 500.0, 1000.0)  # the bins are split so that each bin has a single value
 
 
 def test_a_derived_column_is_of_no_table_and_of_no_model():

@@ -1,4 +1,4 @@
-"""What of a table does not fit its schema, and what to write against it."""
+"""Tests of the report of cells that do not match the schema, with the advice for each of them."""
 
 import numpy as np
 import pandas as pd
@@ -148,7 +148,7 @@ def test_dates_in_another_layout_or_in_two():
     spec = '{type: date, lower: "2020-01-01", upper: "2020-12-31"}'
     said = told(["2020-01-05", "05.01.2020"], spec)
     assert said.startswith('write how the file has them, as format: ["%Y-%m-%d", "%d.%m.%Y"] (now %Y-%m-%d)')
-    said = told(["15.01.2020", "05.01.2020"], spec)  # none is as declared, and none shall be released so
+    said = told(["15.01.2020", "05.01.2020"], spec)  # none of the dates has the declared format
     assert said.startswith('write how the file has them, as format: "%d.%m.%Y" (now %Y-%m-%d)')
     assert told(["soon", "later"], spec).startswith('write how the file has them, as format: "%d.%m.%Y" (now')
 
@@ -159,7 +159,8 @@ def test_days_that_may_be_months_are_advised_in_one_layout(declared):
     cells = [f"{day:%m/%d/%Y}" for day in pd.date_range("2004-01-01", "2004-12-31")]
     said = told(cells, column)
     assert said.startswith(f'write how the file has them, as format: "%m/%d/%Y" (now {declared})'), said
-    # In a file that has both, neither reads all; a schema with both would be refused.
+    # If a file contains both formats, neither format can parse all of the dates. A schema with both formats raises an
+    # error.
     mixed = told([*cells, "31/12/2004", "2004-05-06"], column)
     given = mixed.partition("format: ")[2].partition(" (now")[0]
     Schema.from_dict({"columns": {"DAY": column | {"format": yaml.safe_load(given)}}}, "people")
@@ -174,7 +175,7 @@ def test_times_of_day_are_no_type_and_what_to_write_instead_is_said(spec):
 @pytest.mark.parametrize("spec", ["{lower: 0, upper: 9999}", "{type: date, lower: 2020-01-01, upper: 2020-12-31}"])
 @pytest.mark.parametrize("dtype", ["category", "object"])
 def test_blanks_alone_are_an_absent_number_or_date(spec, dtype):
-    """As a well-known table of telephone customers has those who were never billed."""
+    """A well-known table of telephone customers contains such cells."""
     day = "2020-05-01" if "date" in spec else "52.5"
     frame = pd.DataFrame({"a": pd.Series([day, " ", "\t ", None], dtype=dtype)})
     document = yaml.safe_load(f"columns: {{a: {spec}}}") if "date" not in spec else {
@@ -191,7 +192,7 @@ def test_blanks_alone_are_an_absent_number_or_date(spec, dtype):
 
 
 def test_numbers_that_only_rounding_puts_beyond_a_bound_are_no_misfits():
-    """A release takes them: 9 · 0.001 is more than 0.009."""
+    """A release accepts these numbers. For example, 9 · 0.001 is greater than 0.009."""
     schema = Schema("s", (Column("X", lower=0, upper=0.009),))
     assert 9 * 0.001 > 0.009
     count, found = misfits([pd.DataFrame({"X": [9 * 0.001, 0.0091]})], schema, 20)

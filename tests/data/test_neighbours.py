@@ -1,6 +1,7 @@
-"""The code of a cell is a function of that cell and the schema: one row more changes no other row's code.
+"""Tests that the code of a cell depends only on the cell and the schema, for all formats and for small batches.
 
-Else the cost of a release is not the claimed one: a row would move others. Every format, in batches of a few rows."""
+The privacy cost would be wrong if an added row could change the codes of the other rows.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from equistrata.errors import InputError
 
 LONG = [1234567890123456, 1234567890123457, 9007199254740992, 9007199254740993, 1000000000000000001,
         1000000000000000002, 9223372036854775806, 9223372036854775807, 0, 7]  # fmt: skip
-SHORT = [each for each in LONG if each < 2**53]  # a floating-point number holds them, as Stata's and SPSS's do
+SHORT = [each for each in LONG if each < 2**53]  # these numbers are exact as a float, which Stata and SPSS use
 BERLIN = ZoneInfo("Europe/Berlin")
 NOONS = [datetime(2024, 3, 31, 0, 30), datetime(2024, 3, 30, 23, 59, 59), datetime(1969, 12, 31, 23), date(1970, 1, 1)]
 SCHEMA = Schema.from_dict(
@@ -108,7 +109,7 @@ def as_spss(rows: list[dict[str, Any]], path: Path) -> None:
 
 
 def packaged(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Columns as statistical packages have them: all numbers are floating-point ones."""
+    """Return columns in the form of statistical packages, in which all numbers are floats."""
     number = {"ID": SHORT, "BIG": SHORT, "PAY": None, "RATE": None}
     found: dict[str, Any] = {}
     for name in ROW:
@@ -125,7 +126,7 @@ def as_excel(rows: list[dict[str, Any]], path: Path) -> None:
     from workbooks import saved
 
     def cell(name: str, value: Any) -> Any:
-        """Longer numbers than Excel holds are texts there."""
+        """A number with more digits than Excel can store is written as text."""
         return times(value, None) if name == "DAY" else str(value) if name == "ID" and value is not None else value
 
     table = [[cell(name, row[name]) for name in ROW] for row in rows]
@@ -140,12 +141,12 @@ NEEDED = {"spss": "pyreadstat", "excel": "openpyxl"}
 
 
 def codes_of(rows: list[dict[str, Any]], kind: str) -> list[list[int]] | None:
-    """The codes of rows in a format; None where they are refused."""
+    """Return the codes of the rows in a format, or None if an error is raised."""
     try:
         if kind == "frame":
             whole = {name: pd.Series([row[name] for row in rows], dtype=object) for name in ROW}
             return CodedTable.encode(pd.DataFrame(whole), SCHEMA).codes.tolist()
-        if kind == "inferred frame":  # pandas has turned whole numbers beside empty cells into others already
+        if kind == "inferred frame":  # pandas has already converted integers to floats if there are missing cells
             return CodedTable.encode(pd.DataFrame(rows), SCHEMA).codes.tolist()
         name, write = FILES[kind]
         with TemporaryDirectory() as folder:
@@ -160,7 +161,7 @@ def codes_of(rows: list[dict[str, Any]], kind: str) -> list[list[int]] | None:
 
 def check(kind: str, rows: list[dict[str, Any]], place: int) -> None:
     place %= len(rows)
-    if kind == "excel":  # where rows of empty cells are no rows
+    if kind == "excel":  # Excel ignores rows with empty cells
         rows = [row if any(each is not None for each in row.values()) else row | {"KIND": "a"} for row in rows]
     whole, without = codes_of(rows, kind), codes_of(rows[:place] + rows[place + 1 :], kind)
     if kind != "inferred frame":
@@ -193,7 +194,7 @@ def test_a_row_more_changes_no_other_code_in_many_tables(kind: str, rows: list[d
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_cell_is_coded_as_declared(kind: str) -> None:
-    """Not only the same beside others: right, too."""
+    """The codes must be equal to the expected codes, and not only independent of the other rows."""
     rows = [{"ID": 7, "BIG": 7, "FLAG": True, "PAY": Decimal("12.50"), "KIND": "a", "DAY": NOONS[0], "RATE": 0.1},
             {"ID": SHORT[0], "BIG": 0, "FLAG": False, "PAY": Decimal("-9.00"), "KIND": "NA", "DAY": NOONS[1],
              "RATE": 2.5},
@@ -212,7 +213,7 @@ def test_a_cell_is_coded_as_declared(kind: str) -> None:
     assert at["DAY"][2] == day.bins
 
 
-# What people hand in as an object column: each cell by itself, whatever equals it in Python.
+# Values of an object column. Some of them are equal in Python but are different cells.
 MIXED = [1, True, 1.0, np.int8(1), np.float32(0.1), 0.1, Decimal("0.1"), Decimal("sNaN"), "1", "01", " 1 ", 2.0**60,
          2**60, pd.Timestamp("2024-01-01T00:00Z"), pd.Timestamp("2023-12-31T19:00-05:00"), date(2024, 1, 1), np.nan,
          None, pd.NaT, pd.NA, [1], {"a": 1}, np.timedelta64(1, "ns"), b"1", 1 + 0j, "", "NA"]  # fmt: skip

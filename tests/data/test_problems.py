@@ -1,4 +1,4 @@
-"""All that is wrong with a schema at once: as many sentences as mistakes."""
+"""Tests that all errors of a schema are reported at once."""
 
 import pytest
 import yaml

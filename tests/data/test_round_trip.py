@@ -1,4 +1,4 @@
-"""What is released reads back as released, from both files: a declared value is that value, whatever it looks like."""
+"""Tests of the released files. The values must not be changed if they are read from either of the two files."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_what_is_released_reads_back(columns: list[dict[str, Any]], seed: int) -
 
 @pytest.mark.parametrize("missing", ["", ", missing: none"])
 def test_declared_marks_of_missing_cells_are_values(missing: str) -> None:
-    """A third of the rows had read back as missing."""
+    """Regression test: a third of the rows were read back as missing."""
     listed = ["NA", "None", "null", "ZA", *(["none"] if missing else [])]
     text = f"columns: {{C: {{values: {listed}{missing}}}, D: {{values: ['NA', 'x']}}, JOB: {{values: [0, 1]}}}}"
     read_back(Schema.from_dict(yaml.safe_load(text)), 1)

@@ -1,4 +1,4 @@
-"""Declarations: what a YAML file may say, what each mistake is told, and the algebra of schemas."""
+"""Tests of schemas: the YAML file, the error for each mistake, and the operations on schemas."""
 
 import json
 import os
@@ -220,7 +220,7 @@ def test_a_column_of_bounds_alone_has_fine_bins(people):
 
 
 def scaled(text):
-    """The scale of a column of numbers, and its number of bins."""
+    """Return the scale and the number of bins of a numeric column."""
     found = Schema.from_dict(yaml.safe_load(f"columns: {{x: {{{text}}}}}"))["x"]
     return found.scale, found.bins
 
@@ -272,7 +272,7 @@ def test_what_cannot_be_positive_is_refused(text, told):
 
 
 def test_a_schema_without_a_scale_keeps_its_bins_and_its_digest():
-    """`schema.json` of releases from before there was a scale: 1,000 bins of one width, and no word of it hashed."""
+    """The `schema.json` of an earlier release has no scale, so it has 1,000 bins of equal width and the same digest."""
     column = Column("x", lower=0.0, upper=1e6, release="draw")
     plain = json.loads(json.dumps(asdict(Schema("one", (column,)))))
     del plain["columns"][0]["scale"], plain["columns"][0]["bounds_apart"]
@@ -281,14 +281,14 @@ def test_a_schema_without_a_scale_keeps_its_bins_and_its_digest():
     assert before.digest == "8662da216b6d76f720e779c13390d57041ea94e76ed13db6a32f9f999fc1bfb1"
     for more in ({"scale": "logarithmic"}, {"bounds_apart": True}):
         assert replace(before, columns=(replace(before["x"], **more),)).digest != before.digest
-    few = Column("x", lower=0.0, upper=99.0, integer=True, release="draw")  # a bin each: no word of bounds either
+    few = Column("x", lower=0.0, upper=99.0, integer=True, release="draw")  # each number has a bin
     assert few.coding == replace(few, bounds_apart=False).coding
 
 
 def test_coded_declares_released_rows(people):
     coded = people.selected().coded()
     assert coded["job"] == Column("job", values=(0, 1))
-    assert coded["age"].size == people["age"].size  # bins and the category for missing
+    assert coded["age"].size == people["age"].size  # the bins and the category for missing values
     assert coded.coded() == coded
     plain = Schema.load("acs_employment").selected()
     assert plain.coded().sizes == plain.sizes
@@ -333,7 +333,8 @@ def test_zero_mask(people):
 
 def test_digest_is_the_same_in_another_process_and_changes_with_the_declaration(people, repo_root):
     code = "from equistrata.data.schema import Schema; print(Schema.load('acs_employment').digest)"
-    seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"  # another order of sets than here
+    # The order of sets is different from the order in this process.
+    seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     run = subprocess.run(
         [sys.executable, "-c", code], cwd=repo_root, env={"PYTHONHASHSEED": seed}, capture_output=True, text=True
     )
@@ -388,7 +389,9 @@ def test_built_in_schemas_have_words_for_each_value(name):
 
 
 def test_a_key_of_another_version_in_schema_json_names_where_its_version_is_told():
-    """As `negative`, which columns had until 2026-11-28: a silent loss of it would read the rows otherwise."""
+    """The key `negative` was used for columns until 2026-11-28. If the key were ignored, the rows
+    would be different.
+    """
     plain = json.loads(json.dumps(asdict(Schema.from_dict({"columns": {"A": {"lower": 0, "upper": 9}}}, "people"))))
     assert Schema.from_plain(plain).names == ("A",)
     plain["columns"][0]["negative"] = False

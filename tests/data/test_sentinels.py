@@ -1,4 +1,4 @@
-"""Codes in a numeric column that are no numbers: categories of their own, released unchanged, and in no mean."""
+"""Tests of codes in a numeric column, which are categories and are not included in a mean."""
 
 import re
 

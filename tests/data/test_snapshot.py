@@ -1,4 +1,4 @@
-"""A snapshot's digests know rows, not their order or how they were written."""
+"""Tests that the digest of a snapshot does not depend on the order of the rows or on the file format."""
 
 import json
 from collections import Counter
@@ -39,12 +39,11 @@ def digests(rows, schema=SCHEMA, parts=1):
 
 
 def multiset(rows):
-    """The slow and obvious: how often each coded row occurs."""
+    """Count the coded rows. This is a slow reference implementation."""
     return Counter(map(tuple, CodedTable.encode(rows, SCHEMA).codes.tolist()))
 
 
 def test_digests_are_equal_as_multisets_are():
-    """All tables of up to two rows, and of three where the third repeats one: equal digests are equal multisets."""
     values = [(sex, age, job) for sex in (1, 2) for age in (10.0, 50.0, None) for job in ("yes", "no")]
     tables = (
         [[]]

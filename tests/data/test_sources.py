@@ -1,4 +1,4 @@
-"""Sources: files of both kinds, ACS through folktables, and messages that hold no cell."""
+"""Tests of sources: CSV and Parquet files, ACS data from folktables, and errors that contain no cells."""
 
 import io
 import os
@@ -81,7 +81,7 @@ PEOPLE = Schema(
 def test_batches_are_coded_as_the_whole_table(people):
     frames = list(FileSource(str(people), batch_rows=2).batches(["age", "sex", "age"]))
     assert [list(frame.columns) for frame in frames] == [["age", "sex"]] * len(frames)
-    assert len(frames) == (1 if people.suffix == ".csv" else 2)  # a CSV file comes in blocks of bytes
+    assert len(frames) == (1 if people.suffix == ".csv" else 2)  # a CSV file is read in blocks of bytes
     whole = CodedTable.encode(FileSource(str(people)).read(PEOPLE.names), PEOPLE).codes
     assert coded_in_batches(people, PEOPLE).tolist() == whole.tolist() == [[0, 0, 0], [1, 1, 2], [1, 2, 1]]
 
@@ -130,7 +130,7 @@ TEXTS = Column("cell", values=("1", "01", "a", "ü", "True", "x,y", '"', "rest")
 @settings(max_examples=30)
 @given(st.lists(CELLS, min_size=1, max_size=8), st.sampled_from([NUMBERS, TEXTS]))
 def test_what_a_csv_cell_means_does_not_depend_on_other_cells(tmp_path_factory, cells, column):
-    """Else one added row would change how others are coded, and neighbouring tables would not be neighbours."""
+    """If a cell depends on the other cells, neighbouring tables are not coded as neighbouring tables."""
     schema = Schema("one", (column,))
 
     def codes(cells):
@@ -242,7 +242,7 @@ def test_a_row_that_is_too_wide_is_refused_when_all_columns_are_read(tmp_path):
 
 
 def test_a_table_of_other_columns_is_not_called_ragged(tmp_path):
-    """Of another table, with semicolons, it had been "line 2 has 4 cells, and the header 1": by commas in numbers."""
+    """Regression test for an error about the number of cells in a line, which was due to the decimal separator."""
     path = tmp_path / "pay.csv"
     path.write_text("name;gross;net\nA;1,5;1,2\n")
     with pytest.raises(InputError, match=r"'pay.csv' has no column 'sex' in its header line; .* declare its delimiter"):
@@ -304,7 +304,7 @@ def test_a_csv_file_with_a_column_twice(header, tmp_path):
             read(source, ["sex", "age"])
     with pytest.raises(InputError, match="two columns named 'sex'"):
         source.check(["sex", "age"])
-    source.check(["age"])  # what is not read may be called as it likes
+    source.check(["age"])  # a column that is not read can have any name
     with pytest.raises(InputError, match=r"columns 1 and \d of one name"):
         read_frame(path)
 
@@ -385,7 +385,8 @@ def test_a_small_acs_file(tmp_path):
     with pytest.raises(InputError, match="no column 'RAC1P'"):
         source.read(["SEX", "RAC1P"])
     source.check(["SEX", "AGEP"])
-    with pytest.raises(InputError, match="no column 'RAC1P' in its header line"):  # before a row is read
+    # The error is raised before a row is read.
+    with pytest.raises(InputError, match="no column 'RAC1P' in its header line"):
         source.check(["SEX", "RAC1P", "ESR"])
 
 
@@ -400,7 +401,9 @@ def test_a_small_acs_file(tmp_path):
     ],
 )
 def test_broken_acs_files(content, told, tmp_path):
-    """A file that was cut off had been read as a whole one, with 5 of 52 years in its last cell."""
+    """Regression test for a file that is cut off. It was read as a complete file in which the last age is 5 instead of
+    52.
+    """
     with pytest.raises(InputError, match=told) as caught:
         acs_file(tmp_path, content).read(["SEX"])
     assert "8675309" not in str(caught.value)
@@ -478,7 +481,7 @@ def test_an_absent_acs_state_in_a_folder_that_exists(tmp_path):
 
 @pytest.mark.parametrize(("state", "year"), [("VT", 2018), ("VT", 2024)])
 def test_acs_cells_are_those_that_folktables_reads(acs_root, state, year):
-    """Numbers by value, and texts as they are; of 2018 every column."""
+    """Numbers are compared by value and texts are compared exactly. All of the columns are compared for 2018."""
     from folktables import ACSDataSource
 
     theirs = ACSDataSource(str(year), "1-Year", "person", root_dir=acs_root).get_data(states=[state])
@@ -516,7 +519,7 @@ def test_the_embedded_sample_is_coded_by_its_schema(repo_root):
 
 
 def test_no_file_holds_a_path_of_somebodys_machine(repo_root):
-    """Absolute paths of home folders, this checkout or the shared test rows have no place in the repository."""
+    """The repository must not contain absolute paths of home folders, of this checkout or of the shared test data."""
     try:
         listed = subprocess.run(
             ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=repo_root, capture_output=True, check=True

@@ -1,4 +1,4 @@
-"""Making the next item while one is worked on."""
+"""Tests of the iterator that makes the next item while the current item is used."""
 
 import threading
 
@@ -17,8 +17,8 @@ def test_the_next_item_is_made_while_the_caller_works():
 
     for item in ahead(items()):
         if item < 4:
-            assert made.acquire(timeout=5)  # of this item
-            assert made.acquire(timeout=5)  # of the next one, although nobody has asked for it
+            assert made.acquire(timeout=5)  # the current item
+            assert made.acquire(timeout=5)  # the next item, which was not requested
             made.release()
 
 

@@ -1,4 +1,4 @@
-"""Strata: declared, complete, and a true partition."""
+"""Tests of strata, which must be declared and must be a partition of the rows."""
 
 import time
 
@@ -22,8 +22,8 @@ SCHEMA = Schema(
         Column("pay", values=(10, 20, 30)),
     ),
     impossible=(
-        Impossible(("sex", "age"), ((1,), (2,))),  # no stratum m with missing age
-        Impossible(("age", "job"), ((0,), (1,))),  # inside the strata of age 0, job 1 is impossible
+        Impossible(("sex", "age"), ((1,), (2,))),  # there is no stratum m with a missing age
+        Impossible(("age", "job"), ((0,), (1,))),  # job 1 is impossible in the strata with age 0
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Coding and decoding: right by a slow oracle, and silent about what rows hold."""
+"""Tests of coding and decoding, which are compared with a slow reference and must not show the content of a cell."""
 
 from collections import Counter
 from dataclasses import replace
@@ -114,7 +114,7 @@ def test_releases(release, integer):
         assert set(first) == {3}
         assert set(second) == {6.5}
     elif integer:
-        assert set(first) == {2, 3, 4}  # never outside the declared bounds
+        assert set(first) == {2, 3, 4}  # the values are within the declared bounds
         assert set(second) == {5, 6, 7, 8, 9}
     else:
         assert 2 <= first.min() < 2.1
@@ -156,7 +156,7 @@ def test_all_cells_missing():
 
 @pytest.mark.parametrize("dtype", [object, "str", "string", "category"])
 def test_text_beside_missing_cells_is_read_whole(dtype):
-    """pandas cuts text to its first letter when it turns a column with missing cells into fixed-width text."""
+    """Regression test: pandas truncates text if a column has missing cells."""
     column = Column("x", values=("a", "abcdef", "none"), missing="none")
     assert encode_one(column, ["a", None, "abcdef"], dtype).tolist() == [0, 2, 1]
 
@@ -174,7 +174,7 @@ def test_numbers_in_any_dress(values, dtype):
 def test_text_that_a_file_reader_took_for_numbers():
     column = Column("x", values=("1", "2", "none"), missing="none")
     assert encode_one(column, [1, 2]).tolist() == [0, 1]
-    assert encode_one(column, [1, None, 2]).tolist() == [0, 2, 1]  # read as 1.0, missing, 2.0
+    assert encode_one(column, [1, None, 2]).tolist() == [0, 2, 1]  # the cells are read as 1.0, missing and 2.0
 
 
 def test_recode_and_others():
@@ -218,7 +218,7 @@ NUMBER = Column("x", lower=0, upper=9, edges=(0, 9), missing="own")
         (NUMBER, [1, [CANARY_NUMBER]], "not a number"),
     ],
 )
-@pytest.mark.filterwarnings("error")  # a warning could quote a cell too
+@pytest.mark.filterwarnings("error")  # a warning could also contain a cell
 def test_a_bad_cell_is_refused_without_being_quoted(column, values, told):
     with pytest.raises(InputError, match=told) as caught:
         encode_one(column, values, object)
@@ -226,7 +226,7 @@ def test_a_bad_cell_is_refused_without_being_quoted(column, values, told):
     assert "canary" not in str(caught.value)
     seen = caught.value
     while seen := seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__):
-        assert "8675309" not in str(seen)  # a printed traceback shows the chain
+        assert "8675309" not in str(seen)  # a traceback also prints the chained exceptions
 
 
 def test_an_impossible_combination_is_refused():
@@ -325,7 +325,7 @@ def test_a_table_may_be_a_mapped_file(tmp_path):
 def test_numbers_of_a_text_file_are_read_by_their_distinct_texts():
     column = Column("x", lower=0, upper=9, edges=(0, 4, 9), missing="own")
     texts = pd.Series(["1", None, "8.5", "1", " 4"], dtype=pd.CategoricalDtype([" 4", "1", "8.5", "not a number"]))
-    assert encode_one(column, texts, texts.dtype).tolist() == [0, 2, 1, 0, 0]  # an unused category is no cell
+    assert encode_one(column, texts, texts.dtype).tolist() == [0, 2, 1, 0, 0]  # an unused category is not a cell
     with pytest.raises(InputError, match="not a number"):
         encode_one(column, pd.Series(["1", "x"], dtype="category"), "category")
 
@@ -378,7 +378,9 @@ def test_select_take_concatenate():
     ],
 )
 def test_the_mean_of_a_bins_drawn_numbers_is_known(release, more):
-    """4,000 draws a bin, within 5 standard errors: a false alarm in 100,000."""
+    """The test uses 4,000 draws for each bin and a tolerance of 5 standard errors. The probability of a false alarm is
+    1 in 100,000.
+    """
     column = Column("X", lower=0, upper=90, release=release, **more)
     codes = np.repeat(np.arange(column.bins), 4000)[:, None].astype(np.uint8)
     drawn = CodedTable(codes, Schema("s", (column,))).decode(np.random.default_rng(0))["X"].to_numpy(float)

@@ -1,4 +1,4 @@
-"""Open columns: how they are declared, and how their cells are coded before and after their values are found."""
+"""Tests of open columns: the declaration, and the coding before and after the values are selected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Public weights: every source of them, every mistake, and an allocation that adds up."""
+"""Tests of public weights: the sources, the errors and the allocation of rows."""
 
 import numpy as np
 import pandas as pd
@@ -71,7 +71,7 @@ def test_from_table_whatever_the_order_and_type_of_its_cells(column):
         weights = PublicWeights.from_table(variant, STRATA, "a table")
         assert tuple(weights.shares) == STRATA.keys
         assert list(weights.shares.values()) == pytest.approx(sizes)
-        assert weights.total is None  # numbers that sum to one are shares
+        assert weights.total is None  # numbers with a sum of one are shares
 
 
 def test_text_strata_from_a_table():
@@ -181,7 +181,7 @@ def test_a_column_of_sizes_is_known_by_its_name_in_any_case(name):
 
 
 def test_a_declared_column_is_the_one_that_is_read(tmp_path):
-    """Of a table of the strata each must be there; of more rows than strata, sizes of one stratum are added up."""
+    """A table of the strata must contain each stratum. If a stratum has several rows, the sizes are added."""
     path = tmp_path / "w.csv"
     frame([1, 2, 3, 4], "count").assign(Einwohner=[10, 10, 10, 70]).to_csv(path, index=False)
     assert PublicWeights.from_file(path, STRATA, "Einwohner").shares[(2, 1)] == 0.7

@@ -1,4 +1,4 @@
-"""docs/architecture.md: its table of rooms is that of the folders, and in the order of the contracts of imports."""
+"""Tests of the table of rooms in docs/architecture.md against the folders and the contracts of import-linter."""
 
 import re
 import tomllib
@@ -15,14 +15,14 @@ def names(cell):
 
 
 def table_of_rooms():
-    """Room → its inner rooms, from the lowest floor to the highest."""
-    lines = PAGE.partition("| room | what is in it | inner rooms, lowest first |\n|---|---|---|\n")[2].split("\n\n")[0]
-    rows = [line.strip("|").split("|") for line in lines.splitlines()]
+    """Return the inner rooms that the page lists for each room, from the lowest floor to the highest."""
+    lines = PAGE.partition("\n| room |")[2].partition("\n\n")[0].splitlines()[2:]
+    rows = [line.strip("|").split("|") for line in lines]
     return {names(room)[0]: names(inner) for room, _, inner in rows if ".py" not in room}
 
 
 def layers(container):
-    """Module → its floor, 0 for the highest, by the contract for a package."""
+    """Return the floor of each module in the contract for a package. The highest floor is 0."""
     found = [each for each in CONTRACTS if each["type"] == "layers" and each.get("containers") == container]
     return {
         name.strip().removeprefix("equistrata."): floor

@@ -1,6 +1,6 @@
-"""Commands in the docs: each is understood by the command line, and each block runs, in order, or says why it does not.
+"""Tests of the commands in the docs: each command is parsed, and each block is run or has a reason why it is not run.
 
-docs/deploy.md is followed by test_deploy_page.py, and docs/extending.md by test_extending_page.py.
+The commands in docs/deploy.md are run by test_deploy_page.py, and those in docs/extending.md by test_extending_page.py.
 """
 
 import json
@@ -24,7 +24,7 @@ _COMMAND = re.compile(r"(?:^|[\s(])(?:\.venv/bin/)?equistrata ([^;|&)<>#\n]+)")
 
 
 def commands(page):
-    """The commands in a page's blocks, as words."""
+    """Return the commands in the blocks of a page as lists of words."""
     joined = [text.replace("\\\n", " ") for text in blocks(page) if "equistrata " in text]
     lines = [line for text in joined for line in text.splitlines() if not line.startswith(("error:", "what it has"))]
     found = [words for line in lines for words in _COMMAND.findall(line)]
@@ -44,20 +44,29 @@ def test_a_command_is_understood(page, words):
     while hasattr(command, "commands"):
         context = Context(command, info_name="equistrata", parent=context)
         command = command.commands[rest.pop(0)]
-    command.make_context(command.name, rest, parent=context)  # parses, and raises a usage error
+    command.make_context(command.name, rest, parent=context)  # this raises an error if the command is wrong
 
 
 @dataclass(frozen=True)
 class Run:
-    """Blocks of a page that run one after the other.
+    """Blocks of a page that are run one after the other.
 
-    Attributes:
-        before: what is there before, by command lines.
-        firsts: their first words.
-        given: what stands in their words' place, as a month that the page shows once and compares.
-        files: files that are there before. Name → text.
-        shown: the first words of blocks that show what is printed.
-        clone: they run in a clone of this repository.
+    Attributes
+    ----------
+    page : str
+        Path of the page.
+    before : str
+        Command lines that are run before the blocks.
+    firsts : tuple of str
+        First words of each block.
+    given : tuple of (str, str)
+        Words of the blocks and their replacements, for example the month that is shown on the page.
+    files : tuple of (str, str)
+        Name and text of each file that exists before the run.
+    shown : tuple of str
+        First words of the blocks that show the output.
+    clone : bool
+        If True, the blocks are run in a clone of this repository.
     """
 
     page: str
@@ -109,7 +118,7 @@ RUNS = (
     ),
 )  # fmt: skip
 
-# Blocks that do not run here, by their first words, and why.
+# Blocks that are not run in this test, with the reason.
 ELSEWHERE = {
     "equistrata schema draft people.csv --template": "tests/flows/cli/test_draft.py fills one in",
     "equistrata schema draft people.csv --look": "tests/flows/cli/test_draft.py looks and confirms",
@@ -129,13 +138,13 @@ ELSEWHERE = {
     "equistrata budget verify --card 2026-11/card.json": "the anchor is of the ledger that the page was written with",
     "export EQUISTRATA_LEDGER_URL=postgresql": "a placeholder; test_deploy_page.py runs with PostgreSQL",
 }
-FOLLOWED = ("docs/deploy.md", "docs/extending.md")  # test_deploy_page.py and test_extending_page.py run these
+FOLLOWED = ("docs/deploy.md", "docs/extending.md")  # tested by test_deploy_page.py and test_extending_page.py
 OUTPUT = ("ny2018/", "DAYS, 4 of 4", "charged to sample", "error:", "At ε", "sample and sample-2", "proportion near",
           "synthesis by MST")  # fmt: skip
 
 
 def known(page):
-    """The first words of the blocks of a page that run, are shown, or do not run and say why."""
+    """Return the first words of all known blocks of a page."""
     return [*(first for each in RUNS if each.page == page for first in each.firsts), *ELSEWHERE, *OUTPUT]
 
 
@@ -172,7 +181,7 @@ def test_the_blocks_of_a_page_run(each, tmp_path):
 
 
 def reader(each, home):
-    """Where she is, and her environment."""
+    """Return the working directory and the environment of a reader."""
     flower = Path(os.environ.get(FLOWER.variable) or interpreter_in(ROOT / FLOWER.of_checkout))
     more = {FLOWER.variable: str(flower)} if flower.is_file() else {}
     where = checkout(home / "equistrata") if each.clone else home
@@ -190,7 +199,7 @@ def reader(each, home):
 
 
 def assert_printed(said, shown):
-    """What a page shows was printed: all its words in this order, but for what it leaves out (…) and line breaks."""
+    """Check that the text on a page was printed, in the same order. Line breaks and parts marked with … are ignored."""
     words, rest = re.sub(r"[\s┏━┳┓┡╇┩└─┴┘]+", " ", said), 0
     for part in re.sub(r"[\s┏━┳┓┡╇┩└─┴┘]+", " ", shown).split("…"):
         place = words.find(part.strip(), rest)

@@ -1,6 +1,6 @@
-"""docs/deploy.md is followed by copy and paste: server, worker, ledger, a release now; and its other blocks.
+"""Tests of docs/deploy.md, in which the commands are run from an empty home folder to a release.
 
-What a test cannot be is replaced by name: the package manager, the superuser of PostgreSQL, ports, this repository.
+The package manager, the superuser of PostgreSQL, the ports and the repository are replaced.
 """
 
 import json
@@ -29,7 +29,9 @@ esac
 
 @pytest.fixture(params=["postgresql", "sqlite"])
 def reader(request, tmp_path):
-    """Someone's home, her environment variables, and whether there is PostgreSQL. What she started ends with her."""
+    """Return a home folder, an environment, and True if PostgreSQL is available. All processes are ended after the
+    test.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -62,7 +64,7 @@ def reader(request, tmp_path):
 
 
 def repository(folder):
-    """A repository to clone, of this working tree."""
+    """Make a repository from this working tree."""
     checkout(folder)
     who = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "all"]):
@@ -71,12 +73,12 @@ def repository(folder):
 
 
 def commands(text):
-    """The commands of a block, their continued lines with them."""
+    """Return the commands of a block, with continued lines."""
     return re.split(r"(?<!\\)\n", text)
 
 
 def without_postgres(lines):
-    """As the page says: no command 5, no database of the server's, and a file for the ledger."""
+    """Change the commands as described on the page, so that the ledger is a file and command 5 is not needed."""
     (place,) = [place for place, line in enumerate(lines) if line.startswith("sudo -u postgres psql")]
     settings = "~/.config/equistrata"
     mended = f"sed -i /PREFECT_SERVER_DATABASE_CONNECTION_URL/d {settings}/server.env"
@@ -91,7 +93,7 @@ def without_postgres(lines):
 
 @pytest.mark.slow
 def test_the_page_from_nothing_to_a_release(reader, tmp_path):
-    """The ten commands, then those that show a release; with PostgreSQL, and as the page says without."""
+    """The ten commands and the commands that show a release are run with and without PostgreSQL."""
     home, hers, has_postgres = reader
     lines = commands(block(PAGE, "sudo apt-get install"))
     assert len(lines) == 10, "the page says how many"
@@ -126,7 +128,8 @@ def test_the_page_from_nothing_to_a_release(reader, tmp_path):
     audit = f"releases/sample/{release.name}.internal/audit"
     run(f"until [ -d {audit} ]; do sleep 1; done", where, hers, timeout=300)  # the deployment `sample-audit`
 
-    run(f"{read}\n{block(PAGE, '.venv/bin/python -c')}", where, hers)  # the ledger's URL and key as a block
+    # The URL and the key of the ledger as a Prefect block.
+    run(f"{read}\n{block(PAGE, '.venv/bin/python -c')}", where, hers)
     forget = "unset EQUISTRATA_LEDGER_URL EQUISTRATA_LEDGER_KEY"
     told = run(f"{read}\n{forget}\n.venv/bin/equistrata budget history --ledger block:equistrata-ledger", where, hers)
     assert f"sample-{release.name} " in told
@@ -134,7 +137,6 @@ def test_the_page_from_nothing_to_a_release(reader, tmp_path):
 
 @pytest.mark.slow
 def test_the_units_of_systemd_are_whole(tmp_path):
-    """Their block runs, up to systemd itself, which is asked what it thinks of them."""
     home = tmp_path / "home"
     where = checkout(home / "equistrata")
     installed(where)
@@ -159,7 +161,7 @@ def test_the_units_of_systemd_are_whole(tmp_path):
         assert f"prefect {' '.join(words)}" in block(PAGE, "sudo apt-get install"), "as the ten commands start it"
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not here")
-    for unit in units:  # %h is the home of who asks, whatever HOME says
+    for unit in units:  # %h is the home folder of the user and does not depend on HOME
         unit.write_text(unit.read_text("utf-8").replace("%h", str(home)), "utf-8")
     done = subprocess.run(
         ["systemd-analyze", "--user", "verify", *map(str, units)], env=hers | {"XDG_RUNTIME_DIR": str(tmp_path)},
@@ -172,7 +174,6 @@ def test_the_units_of_systemd_are_whole(tmp_path):
 
 
 def test_every_key_of_the_deployment_table_is_a_setting():
-    """The page's table of settings names keys that a deployment's configuration has."""
     from equistrata.flows.config.release import ReleaseConfig
 
     table = (ROOT / PAGE).read_text("utf-8").split("| setting | on a schedule |")[1].split("\n\n")[0]
@@ -188,6 +189,6 @@ RUN = ("sudo apt-get install", ".venv/bin/prefect deployment run", "mkdir -p ~/.
 
 
 def test_every_block_runs_or_says_why_not():
-    cron = "0 6 1 * *"  # tests/flows/cli/test_cli.py runs its command twice a month
-    docker = "PGHOST=db"  # test_compose_brings_up_all_three, where Docker is; tests/flows/watch/test_image.py without
+    cron = "0 6 1 * *"  # the command is run by tests/flows/cli/test_cli.py
+    docker = "PGHOST=db"  # the image is tested by test_compose_brings_up_all_three and tests/flows/watch/test_image.py
     assert [text for text in blocks(PAGE) if not text.startswith((*RUN, cron, docker))] == []

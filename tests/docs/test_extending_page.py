@@ -1,4 +1,4 @@
-"""docs/extending.md: each of its examples is applied to a copy of the repository, and works there."""
+"""Tests of the examples in docs/extending.md, which are applied to a copy of the repository."""
 
 import re
 import sys
@@ -16,7 +16,7 @@ TASKS = ("Add a synthesizer", "Add a score", "Add a file format", "Add an estima
 
 @dataclass(frozen=True)
 class Example:
-    """The blocks of a section: files that are new, edits of files, and commands with their output."""
+    """The blocks of a section: new files, edits of files, commands, and the output of the commands."""
 
     new: dict[str, str] = field(default_factory=dict)
     edits: dict[str, list[list[str]]] = field(default_factory=dict)  # file → hunks of lines, as in a diff
@@ -67,7 +67,7 @@ def examples():
 
 @pytest.fixture(scope="module")
 def changed(tmp_path_factory):
-    """A copy of the repository with all examples."""
+    """Create a copy of the repository with all examples."""
     home = tmp_path_factory.mktemp("extending")
     folder = checkout(home / "equistrata")
     for each in examples().values():
@@ -76,7 +76,7 @@ def changed(tmp_path_factory):
 
 
 def plain(text):
-    """A text without the lines of tables."""
+    """Remove the lines of tables from a text."""
     return " ".join(re.sub(r"[┃│]", " ", text).split())
 
 
@@ -105,7 +105,7 @@ def test_the_tests_of_the_examples_pass(changed):
 
 
 def test_the_copy_keeps_the_rules_of_code(changed):
-    """ruff, which `make lint` runs."""
+    """The examples pass ruff, which `make lint` runs."""
     if not (SCRIPTS / "ruff").exists():
         pytest.skip("ruff is not installed (extra 'dev')")
     home, folder = changed

@@ -1,4 +1,4 @@
-"""The code book of the site's first page, which a stranger changes into her own."""
+"""Tests of the code book on the first page of the docs, which a reader can adapt."""
 
 from pathlib import Path
 
@@ -10,14 +10,14 @@ from equistrata.data.drafting.draft import draft
 
 
 def book() -> str:
-    """The code book, as the page has it."""
+    """Return the code book of the page."""
     text = block("docs/index.md", "cat > codebook.csv")
     return text.partition("<<'END'\n")[2].partition("END\n")[0]
 
 
 @pytest.mark.parametrize(("written", "layout"), [("yyyy-mm-dd", "%Y-%m-%d"), ("dd.mm.yyyy", "%d.%m.%Y")])
 def test_its_code_book_leaves_nothing_open(tmp_path: Path, written: str, layout: str) -> None:
-    """A table with dates as 31.12.2024 did not fit the draft, and the book had no place to say it."""
+    """Regression test: the code book had no field for dates in the form 31.12.2024."""
     path = tmp_path / "codebook.csv"
     path.write_text(book().replace("yyyy-mm-dd", written), "utf-8")
     columns = book().split("\n")[1:-1]

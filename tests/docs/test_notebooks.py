@@ -1,4 +1,4 @@
-"""The notebooks of docs/notebooks are kept without outputs, and run from the first cell to the last."""
+"""Tests that the notebooks in docs/notebooks have no outputs and can be run."""
 
 import os
 from importlib.util import find_spec
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-CELL = 1200  # seconds; a regression's replicates took over 300 on two cores that five others kept busy
+CELL = 1200  # in seconds. The replicates of a regression took over 300 on a machine with two busy cores
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "docs" / "notebooks").glob("*.ipynb"))
 
 pytestmark = pytest.mark.skipif(

@@ -1,4 +1,4 @@
-"""The site that `make docs` makes: every page has its place, no link is dead, nothing is loaded from elsewhere."""
+"""Tests of the site that is built by `make docs`: all pages are in the contents, and no link is broken."""
 
 import re
 import runpy
@@ -13,7 +13,7 @@ faults = runpy.run_path(str(DOCS / "check_site.py"))["faults"]
 
 
 def test_every_page_is_in_the_contents():
-    """Cheap, and where Sphinx is not installed; the strict build says it, too."""
+    """This test is fast and does not need Sphinx. The strict build finds the same errors."""
     parts = yaml.safe_load((DOCS / "nav.yaml").read_text("utf-8"))
     named = {page for pages in parts.values() for page in pages if "<" not in page} | {"index"}
     for folder in ("proofs", "experiments"):
@@ -24,7 +24,9 @@ def test_every_page_is_in_the_contents():
 
 @pytest.mark.skipif(find_spec("sphinx") is None, reason="Sphinx is not installed (extra 'docs')")
 def test_links_of_pages_at_the_root_lead_there_from_docs():
-    """Those in the text and those that are defined below it; the strict build, which is slow, says it, too."""
+    """The links in the text and the link definitions are checked. The strict build finds the same
+    errors but is slow.
+    """
     conf = runpy.run_path(str(DOCS / "conf.py"))
     for name in conf["AT_THE_ROOT"].values():
         text = conf["at_the_root"](name)
@@ -65,8 +67,8 @@ def test_the_site_is_built_strictly(tmp_path):
     assert wrong == []
     assert count > 5000
     public = (tmp_path / "site" / "reference" / "public.html").read_text("utf-8")
-    assert "Charge a release, in one transaction" in public  # docstrings are there
-    # A property's docstring with a colon in its first line is no type and colon.
+    assert "Charge a release, in one transaction" in public  # the page contains the docstrings
+    # A colon in the first line of the docstring of a property must not be parsed as a type.
     assert "in order: its own, and those" in public
     assert not re.search(r"<dt[^>]*>Type<", public)
     first = (tmp_path / "site" / "index.html").read_text("utf-8")

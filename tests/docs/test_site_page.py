@@ -1,4 +1,6 @@
-"""The site in a browser: every page by axe-core, on a phone and a desktop, light and dark; and how soon it is seen."""
+"""Tests of the site in a browser: accessibility with axe-core, several screens, and the time until
+the page is shown.
+"""
 
 from importlib.util import find_spec
 
@@ -10,7 +12,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(find_spec("furo") is None, reason="the extra 'docs' is not installed (make docs installs it)"),
 ]
-FIRST_PICTURE = 1000  # milliseconds from disk, at the most
+FIRST_PICTURE = 1000  # at most, in milliseconds, if the page is loaded from disk
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +31,7 @@ def browser():
 
 @pytest.mark.parametrize(("size", "scheme"), [("desktop", "light"), ("phone", "dark")])
 def test_every_page_is_seen_by_all(browser, site, size, scheme):
-    """No page is wider than the screen, complains, loads anything from elsewhere, or breaks a rule of axe-core."""
+    """The page must not be wider than the screen, log an error, load other files, or fail a rule of axe-core."""
     pages = sorted(site.rglob("*.html"))
     assert len(pages) > 60
     wrong = {}
@@ -41,7 +43,7 @@ def test_every_page_is_seen_by_all(browser, site, size, scheme):
 
 
 def test_the_first_picture_can_be_read_on_a_phone(browser, site):
-    """That of a desktop had letters of four pixels there."""
+    """Regression test: the text in the picture for desktops was only four pixels high on a phone."""
     for size, shown in (("desktop", "release-page-desktop.png"), ("phone", "release-page-phone.png")):
         with opened(browser, (site / "index.html").as_uri(), size, within=site.as_uri()) as (page, _):
             first_picture(page)
@@ -59,7 +61,7 @@ FOCUSED = """() => {
 @pytest.mark.parametrize("size", ["desktop", "phone"])
 @pytest.mark.parametrize("name", ["index", "ledger"])
 def test_who_goes_by_keyboard_sees_where_it_is(browser, site, size, name):
-    """On a phone the theme's contents were beyond the edge while they had the focus; its search had no ring."""
+    """Regression test: the focus was not visible in the contents on a phone and in the search field."""
     with opened(browser, (site / f"{name}.html").as_uri(), size, within=site.as_uri()) as (page, _):
         page.add_style_tag(content="* { transition: none !important; scroll-behavior: auto !important; }")
         stops = []
@@ -73,7 +75,7 @@ def test_who_goes_by_keyboard_sees_where_it_is(browser, site, size, name):
 
 
 def test_nothing_is_printed_over_the_text(browser, site):
-    """Fixed elements are on each page of paper; the theme's link to skip to the text lay over the lines below it."""
+    """Regression test: an element with a fixed position was printed over the text on each page."""
     with opened(browser, (site / "index.html").as_uri(), within=site.as_uri()) as (page, _):
         assert page.evaluate("document.querySelector('.skip-to-content').getClientRects().length") == 1
         page.emulate_media(media="print")
@@ -82,7 +84,7 @@ def test_nothing_is_printed_over_the_text(browser, site):
 
 @pytest.mark.parametrize("name", ["index", "gallery"])
 def test_the_first_picture_is_there_within_a_second(browser, site, name):
-    """The best of three: a machine with other work is not the page's fault."""
+    """The fastest of three runs is used because the machine may be busy."""
     took = []
     for _ in range(3):
         with opened(browser, (site / f"{name}.html").as_uri(), within=site.as_uri()) as (page, _):
@@ -91,7 +93,7 @@ def test_the_first_picture_is_there_within_a_second(browser, site, name):
 
 
 def test_the_theme_is_mended_as_expected(site):
-    """Without a browser: each mend of docs/conf.py still finds something to mend in the theme."""
+    """This test needs no browser. Each replacement in docs/conf.py must match a text of the theme."""
     texts = [path.read_text("utf-8") for path in site.rglob("*.html")]
     for found, instead in mends().items():
         assert any(instead in text for text in texts), f"nothing like {found} is in the theme's pages any more"
@@ -99,7 +101,7 @@ def test_the_theme_is_mended_as_expected(site):
 
 
 def mends():
-    """Those of docs/conf.py, read and not run: it is Sphinx that runs it."""
+    """Return the replacements in docs/conf.py without running the file."""
     import ast
 
     tree = ast.parse((DOCS / "conf.py").read_text("utf-8"))

@@ -1,7 +1,8 @@
-"""Running the command line as a user would: a process of its own, with its own Prefect home and temporary folder.
+"""Fixtures that run the command line as a user would, in a separate process with its own Prefect home and temporary
+folder.
 
-Most of the time of a short command goes into imports. So commands are forked from a process that has done them, unless
-a test sets what is read at import: then it is an interpreter of its own that starts.
+Most of the time of a short command is spent on imports. The commands are therefore forked from a process in which all
+modules are already imported. If a test sets a variable that is read at import, a new interpreter is started instead.
 """
 
 import fcntl
@@ -28,7 +29,8 @@ from forked_cli import forked_cli
 from made_up_people import PEOPLE_SCHEMA, made_up_people
 
 READ_AT_IMPORT = ("PYTHON", "COLUMNS")
-# `prefect server start` in half its time: in one process, and no look for garbage goes through what is imported.
+# This runs `prefect server start` in half the time, because it is a single process and its garbage collector skips the
+# imported modules.
 SERVER = """
 import gc, sys
 gc.disable()
@@ -39,7 +41,7 @@ gc.freeze()
 gc.enable()
 uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="warning", lifespan="on")
 """
-# Services of a server that look again and again for what no test has: deployments, workers, automations, old runs.
+# These services of a server poll for objects that no test creates: deployments, workers, automations and old runs.
 IDLE = (
     "CANCELLATION_CLEANUP", "DB_VACUUM", "FOREMAN", "LATE_RUNS", "PAUSE_EXPIRATIONS", "REPOSSESSOR", "SCHEDULER",
     "TRIGGERS",
@@ -48,12 +50,16 @@ IDLE = (
 
 @dataclass(frozen=True)
 class CommandLine:
-    """Runs `equistrata` in a clean home; `tmp` and `prefect` are the only places it may leave traces in.
+    """Run `equistrata` in a clean home, where `tmp` and `prefect` are the only folders that it may write to.
 
-    Attributes:
-        home: where it runs.
-        fork: starts a command with all imports done, see `forked_cli`.
-        server: the address of a Prefect server that is configured.
+    Attributes
+    ----------
+    home : Path
+        The folder in which the command is run.
+    fork : Callable
+        A function that starts a command in a process where all imports are done, see `forked_cli`.
+    server : str or None
+        The address of the Prefect server in the configuration.
     """
 
     home: Path
@@ -69,7 +75,7 @@ class CommandLine:
         return self.home / "tmp"
 
     def __call__(self, *arguments, **environment):
-        """Run a command to its end; these variables are added to its environment."""
+        """Run a command until it ends, with the given variables added to its environment."""
         imported = READ_AT_IMPORT + (("PREFECT_",) if self.server else ())
         if not any(name.startswith(imported) for name in environment):
             place = self._place(environment)
@@ -85,7 +91,7 @@ class CommandLine:
         )
 
     def start(self, *arguments, **environment):
-        """The command as a process under way."""
+        """Start the command and return its process."""
         return subprocess.Popen(
             self._command(arguments),
             stdout=subprocess.PIPE,
@@ -108,20 +114,20 @@ class CommandLine:
 
 @pytest.fixture(scope="session", autouse=True)
 def state_of_its_own(tmp_path_factory):
-    """Tests that name no state folder have one of their own, not the user's."""
+    """Set a temporary state folder, so that a test without one does not use the state of the user."""
     os.environ.setdefault("EQUISTRATA_STATE", str(tmp_path_factory.mktemp("state")))
 
 
 @pytest.fixture(scope="session")
 def light(tmp_path_factory):
-    """Starts commands that import Prefect themselves, if they come so far."""
+    """Return a function that starts commands in which Prefect is not imported yet."""
     with forked_cli(tmp_path_factory.mktemp("light"), {"COLUMNS": "200"}, "light") as start:
         yield start
 
 
 @pytest.fixture(scope="session")
 def loaded(tmp_path_factory, prefect_server):
-    """Starts commands with Prefect imported, for the session's server."""
+    """Return a function that starts commands in which Prefect is already imported, for the server of the session."""
     place = tmp_path_factory.mktemp("loaded")
     settings = {"COLUMNS": "200", "PREFECT_API_URL": prefect_server, "PREFECT_HOME": str(place / "prefect")}
     with forked_cli(place, settings) as start:
@@ -130,7 +136,7 @@ def loaded(tmp_path_factory, prefect_server):
 
 @pytest.fixture
 def equistrata(tmp_path, light):
-    """The command line with no server configured."""
+    """Return the command line without a configured server."""
     home = tmp_path / "home"
     home.mkdir()
     return CommandLine(home, light)
@@ -138,13 +144,15 @@ def equistrata(tmp_path, light):
 
 @pytest.fixture
 def served(equistrata, loaded, prefect_server):
-    """The command line with a running Prefect server configured: quicker than one server for each command."""
+    """Return the command line with a configured and running Prefect server, which is faster than one server for each
+    command.
+    """
     return CommandLine(equistrata.home, loaded, prefect_server)
 
 
 @pytest.fixture(scope="session")
 def server_home(tmp_path_factory, request):
-    """Where the session's Prefect server keeps its database and its log; the same for all of pytest's workers."""
+    """Return the folder for the database and the log of the Prefect server. It is the same for all pytest workers."""
     base = tmp_path_factory.getbasetemp()
     home = (base.parent if hasattr(request.config, "workerinput") else base) / "prefect-server"
     home.mkdir(exist_ok=True)
@@ -153,7 +161,10 @@ def server_home(tmp_path_factory, request):
 
 @pytest.fixture(scope="session")
 def empty_database(request):
-    """A new database of Prefect's, to be copied. It takes Prefect eight seconds, so it is kept in pytest's cache."""
+    """Return a new Prefect database that can be copied.
+
+    It is stored in the cache of pytest, because Prefect needs eight seconds to create it.
+    """
     folder = request.config.cache.mkdir(f"prefect-{version('prefect')}")
     kept, unfinished = folder / "prefect.db", folder / "unfinished.db"
     with _alone(folder), tempfile.TemporaryDirectory() as home:
@@ -170,7 +181,10 @@ def empty_database(request):
 
 @pytest.fixture(scope="session")
 def prefect_server(server_home, empty_database):
-    """One local Prefect server for the session and all its workers: the first starts it, the last ends it."""
+    """Return the address of the Prefect server that all pytest workers share.
+
+    The first worker starts the server and the last worker stops it.
+    """
     with (server_home / "users").open("w") as users:
         with _alone(server_home):
             if _no_other(users):
@@ -182,13 +196,13 @@ def prefect_server(server_home, empty_database):
         finally:
             with _alone(server_home):
                 if _no_other(users):
-                    os.killpg(server["process"], signal.SIGKILL)  # at once: nothing of it is kept
+                    os.killpg(server["process"], signal.SIGKILL)  # none of its data is needed
                 fcntl.flock(users, fcntl.LOCK_UN)
 
 
 @contextmanager
 def _alone(home):
-    """The block is entered by one worker at a time."""
+    """Allow only one worker at a time to enter the block."""
     with (home / "door").open("w") as door:
         fcntl.flock(door, fcntl.LOCK_EX)
         yield
@@ -203,7 +217,7 @@ def _no_other(users):
 
 
 def _start_server(home, empty_database):
-    """Start a server of this folder, wait until it answers, and write down its number and address."""
+    """Start a server for this folder, wait until it answers, and write its process number and address to a file."""
     if not (home / "prefect.db").exists():
         shutil.copyfile(empty_database, home / "prefect.db")
     with socket.socket() as free:
@@ -221,7 +235,7 @@ def _start_server(home, empty_database):
     command = [sys.executable, "-P", "-c", SERVER, str(port)]
     with (home / "log").open("wb") as log:
         server = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
-    server.returncode = 0  # which the last worker ends: it is no matter that it runs when this object goes
+    server.returncode = 0  # The last worker stops the server, so this object must not warn that it is running.
     try:
         _wait_for(f"http://127.0.0.1:{port}/api/health")
     except TimeoutError:
@@ -243,7 +257,7 @@ def _wait_for(address, seconds=120):
 
 @pytest.fixture
 def people(tmp_path):
-    """The files of a small made-up table and of its schema, and the table."""
+    """Return the paths of a small table and of its schema, and the table."""
     schema, frame = tmp_path / "people.yaml", made_up_people(1357)
     schema.write_text(PEOPLE_SCHEMA)
     table = tmp_path / "people.csv"
@@ -253,7 +267,9 @@ def people(tmp_path):
 
 @pytest.fixture(scope="session")
 def racers():
-    """Asks `landing_races.py`, which has imported everything once: `racers(kind, folder, …)`."""
+    """Return a function that sends orders to `landing_races.py`, where all modules are already imported: `racers(kind,
+    folder, …)`.
+    """
     script = Path(__file__).parents[1] / "landing_races.py"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen([sys.executable, script], cwd=script.parents[1], text=True, **pipes) as process:

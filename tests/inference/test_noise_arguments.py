@@ -1,4 +1,6 @@
-"""Every estimator says in a sentence that it was given no source of noise, before it charges a budget."""
+"""Tests of the noise argument of each estimator. If it is not a noise source, an error must be raised before the budget
+is charged.
+"""
 
 import numpy as np
 import pytest
@@ -29,7 +31,7 @@ ESTIMATES = {
 @pytest.mark.parametrize("noise", [7, "secure", SeededNoise])
 @pytest.mark.parametrize("name", ESTIMATES)
 def test_what_is_no_source_of_noise_is_refused_and_charges_nothing(name, noise):
-    """It was an AttributeError, after the budget had been charged."""
+    """Regression test: an AttributeError was raised after the budget was charged."""
     budget = Budget(Rho(1))
     with pytest.raises(InputError, match="no source of noise"):
         ESTIMATES[name](budget, noise)

@@ -1,4 +1,4 @@
-"""Running `python -m paper` as its users do, from a folder of theirs."""
+"""Fixtures that run `python -m paper` in an empty folder."""
 
 import subprocess
 
@@ -9,7 +9,7 @@ from paper.__main__ import main
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """Where the command runs: an empty folder."""
+    """Return an empty folder that is the working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     return tmp_path
@@ -17,7 +17,7 @@ def home(tmp_path, monkeypatch):
 
 @pytest.fixture
 def paper(home, capfd):
-    """Runs the command to its end, in this process."""
+    """Return a function that runs the command in this process."""
 
     def run(*arguments):
         code = 0

@@ -1,4 +1,4 @@
-"""Lines of measurements: kept, read back, not fooled by a line that was cut off."""
+"""Tests of the files that contain the measurements. A line that is not complete must be ignored."""
 
 from dataclasses import dataclass
 
@@ -42,7 +42,7 @@ def test_a_later_line_replaces_an_earlier_one(file):
 
 @pytest.mark.parametrize("cut", range(1, 20))
 def test_a_line_that_was_cut_off_counts_as_not_written(file, cut):
-    """Wherever it was cut: a number that lost its last digits must not come to be read as another one."""
+    """A number must not be read if the last digits are missing."""
     first, second = Found("aim", 0.1, 0, 0.125, 0.25), Found("aim", 0.1, 1, 0.375, 0.875)
     file.append([first, second])
     whole = file.path.read_bytes()

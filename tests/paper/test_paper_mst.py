@@ -1,4 +1,4 @@
-"""The paper's MST: what it spends, what it decides from, and what it does to rare values and small tables."""
+"""Tests of the MST of the paper: the privacy cost, the selection, and the effect on rare values and small tables."""
 
 from itertools import combinations, product
 
@@ -21,7 +21,7 @@ FAST = MirrorDescent(iterations=50)
 
 @pytest.fixture
 def budgets(monkeypatch):
-    """Every Budget that MST makes."""
+    """Return a list of the budgets that are used by MST."""
     return recorded_budgets(monkeypatch, equistrata.synth.mechanisms.session)
 
 
@@ -33,13 +33,13 @@ def test_spends_exactly_rho(budgets, rows, shares, rho):
     PaperMST(shares=shares, engine=MirrorDescent(iterations=2)).measure(table_of(rows, (2, 3, 4, 2)), Rho(rho), noise)
     (budget,) = budgets
     assert budget.spent == budget.total == Rho(rho)
-    # What reached the noise source says the same: Σ 1/(2σ²) and the selections' own amounts.
+    # The noise source must report the same cost, which is the sum of 1/(2σ²) and the cost of the selections.
     through_noise = sum(1 / (2 * s**2) for s in noise.sigmas) + sum(float(r) for _, _, r in noise.selections)
     assert through_noise == pytest.approx(rho, rel=1e-12)
 
 
 def test_scores_are_the_entrywise_l1_distance_at_sensitivity_one():
-    """OpenDP's MST scores pairs by a matrix norm (the largest column sum), which ranks pairs differently."""
+    """The MST of OpenDP uses a matrix norm (the largest column sum), which gives a different order of the pairs."""
     table = table_of(5000, (2, 3, 4), seed=2)
     noise = Spy(exact=True)
     mst = PaperMST(engine=MirrorDescent())
@@ -50,14 +50,13 @@ def test_scores_are_the_entrywise_l1_distance_at_sensitivity_one():
         *(range(table.schema[n].size) for n in p))) for p in pairs]  # fmt: skip
     scores, _, rho = noise.selections[0]
     np.testing.assert_allclose(scores, expected, atol=12 / 2048)  # each of at most 12 cells is rounded to 1/1024
-    np.testing.assert_array_equal(scores * 1024, np.rint(scores * 1024))  # so sums are exact in floating point
+    np.testing.assert_array_equal(scores * 1024, np.rint(scores * 1024))  # the sums are exact in floating point
     assert [s for _, s, _ in noise.selections] == [1.0, 1.0]
     assert [r for _, _, r in noise.selections] == [Rho(1).split([1, 1, 1])[1].split([1, 1])[0]] * 2
     assert rho * 6 == Rho(1)
 
 
 def test_one_row_moves_no_score_by_more_than_one():
-    """For one fixed model (made from noisy numbers), over every row that could be added."""
     table = table_of(60, (2, 3, 2), seed=3)
     schema = table.schema
     model = FAST.estimate(schema, [Measurement((n,), np.full(schema[n].size, 25.0), 3.0) for n in "ABC"])
@@ -75,10 +74,11 @@ def test_one_row_moves_no_score_by_more_than_one():
 
 
 def test_merged_rare_values_keep_their_mass():
-    """smartnoise turned a share of 30 % spread over rare values into 20 %.
+    """Regression test: smartnoise reduced the share of the rare values from 30 % to 20 %.
 
-    Column A: one value with 70 % of 3,000 rows, 30 values with 1 % each (30 rows, under 3σ, so merged). Five seeds; the
-    noise of a 31-cell marginal at this ρ puts about 1 % on the rare share, so 3 points are far beyond it.
+    There are 3,000 rows. The first value of column A has 70 % of the rows, and each of the other 30 values has 1 % of
+    the rows. The other values are merged because 30 rows are less than 3σ. The noise changes the share of the rare
+    values by about 1 %, and the tolerance is 3 %.
     """
     rng = np.random.default_rng(0)
     a = np.where(rng.random(3000) < 0.7, 0, rng.integers(1, 31, 3000))
@@ -89,12 +89,12 @@ def test_merged_rare_values_keep_their_mass():
         result = fit(PaperMST(readable=9.0), table, Rho(0.02), SeededNoise(seed))
         groups = [g for m in result.measurements for g in m.groups if g is not None]
         assert groups
-        assert max(np.bincount(groups[0])) > 15  # they were merged
+        assert max(np.bincount(groups[0])) > 15  # the rare values were merged
         sample = result.model.sample(3000, rng)
         shares.append((sample.column("A") > 0).mean())
         joint.append(sample.column("B")[sample.column("A") > 0].mean())
     assert abs(np.mean(shares) - 0.3) < 0.03
-    assert np.mean(joint) > 0.6  # and what was measured of them together reaches them
+    assert np.mean(joint) > 0.6  # the rare values also have the measured distribution of B
 
 
 def test_rare_groups():
@@ -106,6 +106,6 @@ def test_rare_groups():
         )
 
     assert groups(10.0, 1.0, 20.0, 5.9, -3.0) == (0, 2, 1, 2, 2)
-    assert groups(10.0, 1.0, 20.0) is None  # one rare value stays alone
+    assert groups(10.0, 1.0, 20.0) is None  # a single rare value is not merged
     assert groups(10.0, 20.0) is None
     assert groups(1.0, 2.0, -1.0) == (0, 0, 0)

@@ -1,4 +1,4 @@
-"""`python -m paper`: each paper's part, small: what it leaves, how it goes on, what it refuses."""
+"""Tests of small runs of `python -m paper`: the files, resumed runs and errors."""
 
 import csv
 import json
@@ -15,13 +15,13 @@ from paper.synthesizers import Line
 
 
 def numbers(path):
-    """The rows of a CSV file that the command wrote."""
+    """Return the rows of a CSV file that was written by the command."""
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
 def published(path):
-    """(panel, arm, x) → ours and the paper's number, where it printed one."""
+    """Return a dictionary from (panel, arm, x) to our value and the published value."""
     return {
         (row["panel"], row["arm"], float(row["x"])): (float(row["ours"]), float(row["published"]))
         for row in numbers(path)
@@ -31,15 +31,17 @@ def published(path):
 
 @pytest.fixture
 def made_up(monkeypatch):
-    """Synthesizers' lines without a fit, whose scores (of Figure 5, their sum over seven columns) tell ε and seed; the
-    list of the places that were made."""
+    """Replace the fit of the synthesizers with lines that depend only on ε and the seed.
+
+    Return the list of the cells that were computed.
+    """
     made = []
 
     def measure(cell, source, eighth):
         made.append(cell)
         scores = [field.name for field in fields(Line) if field.name not in asdict(cell)]
         value = (0 if math.isinf(cell.epsilon) else cell.epsilon) + cell.seed
-        # One stratum, also the population: an error is twice the difference from 1.
+        # There is a single stratum, so the error is twice the difference from 1.
         sums = {
             name: json.dumps([[1, *[1 + each / 14] * 8]])
             for name, each in (("real_sums", 0), ("synthetic_sums", value))
@@ -51,7 +53,9 @@ def made_up(monkeypatch):
 
 
 def test_the_talks_numbers_are_ours(paper, home):
-    """All K to 0.01. Its levels and powers are of 10,000 simulated runs, and ours exact: three standard errors."""
+    """The tolerance is 0.01 for the values of K. For the published levels and powers, which are based on 10,000 runs,
+    it is three standard errors.
+    """
     result = paper("proportions", 1)
     assert result.returncode == 0, result.stderr
     found = published(home / "experiments" / "proportions.csv")
@@ -63,7 +67,9 @@ def test_the_talks_numbers_are_ours(paper, home):
 
 
 def test_logarithmic_axes_have_plain_numbers():
-    """The style shows formulas as they are written, and matplotlib writes such an axis' numbers as formulas."""
+    """Regression test: matplotlib writes the numbers of a logarithmic axis as formulas, and the style shows formulas as
+    text.
+    """
     numbers = compare([("panel", "arm", x, 10 * x) for x in (0.01, 0.1, 1.0, 10.0)], {})
     with rc_context(STYLE):
         canvas = Comparison("name", "title", "ε", "note", numbers).draw()
@@ -76,8 +82,10 @@ def test_logarithmic_axes_have_plain_numbers():
 
 
 def test_the_talks_figures(paper, home):
-    """An error is a mean of 400 squares, each with a deviation of at most √5 times its mean, as of Laplace noise. Five
-    deviations of the mean are 0.56 of it: a false alarm of about 10⁻⁵ in 30 places."""
+    """The error is the mean of 400 squares. The standard deviation of a square is at most √5 times the mean.
+
+    Five standard errors are 0.56 times the mean. The probability of a false alarm in 30 cases is about 10⁻⁵.
+    """
     assert paper("proportions", 2, 3, "--runs", 400).returncode == 0
     folder = home / "experiments"
     for name in ("epsilon", "rows"):
@@ -88,12 +96,11 @@ def test_the_talks_figures(paper, home):
                 assert float(row["ours"]) == pytest.approx(exact, rel=0.56)
     exact = {row["panel"]: float(row["ours"]) for row in numbers(folder / "proportions-power.csv") if (
         row["arm"], row["x"]) == ("exact", "0.25")}  # fmt: skip
-    assert exact == pytest.approx({"N = 100": 0.05, "N = 376": 0.05})  # at the null hypothesis, the level
+    assert exact == pytest.approx({"N = 100": 0.05, "N = 376": 0.05})  # the power at the null hypothesis is the level
 
 
 @pytest.mark.parametrize(("name", "number", "runs"), [("federated", 4, 30), ("ratio", 3, 4)])
 def test_the_same_seed_gives_the_same_table(paper, home, name, number, runs):
-    """Also of every number that was printed there is one of ours."""
     for output in ("one", "two"):
         result = paper(name, number, "--runs", runs, "--output", output)
         assert result.returncode == 0, result.stderr
@@ -112,11 +119,12 @@ def test_figure_1_is_theorem_10_between_its_bounds(paper, home):
     assert max(theorem.values()) < above[1.0] == pytest.approx(89.9, abs=0.1)
     moments, likelihood = sorted(x for x in theorem if abs(10 * x - round(10 * x)) > 1e-9)
     assert [moments, likelihood] == pytest.approx([0.1301, 0.2566], abs=1e-4)
-    assert theorem[likelihood] == pytest.approx(arms["New York 2018 itself"][likelihood])  # at the likeliest α, exactly
+    # The bound is exact at the α of the maximum likelihood.
+    assert theorem[likelihood] == pytest.approx(arms["New York 2018 itself"][likelihood])
 
 
 def test_figures_of_means_are_continued(paper, home):
-    """A line that was cut off is made again; the others stay as they are."""
+    """A line that is not complete is computed again. The other lines are not changed."""
     given = ("stratification", 2, "--quick", "--runs", 1, "--source", "sample")
     result = paper(*given)
     assert result.returncode == 0, result.stderr
@@ -128,11 +136,11 @@ def test_figures_of_means_are_continued(paper, home):
     assert paper(*given).returncode == 0
     assert runs.read_bytes() == before
     assert (folder / "figure-2.csv").read_bytes() == whole
-    assert len(published(folder / "figure-2.csv")) == 2 * 2 * 2 * 5  # outcomes, errors, estimators, strata
+    assert len(published(folder / "figure-2.csv")) == 2 * 2 * 2 * 5  # outcomes, errors, estimators and strata
 
 
 def test_a_figure_of_simulated_rows_reads_no_files(paper, home):
-    """By one worker and by two."""
+    """The result must not depend on the number of workers."""
     for output, workers in (("one", 1), ("two", 2)):
         settings = Settings(SampleSource(), home / output, runs=1, workers=workers, quick=True)
         (found,) = stratification.compare_figure(3, settings)
@@ -151,7 +159,7 @@ def test_figures_of_synthesizers_are_means_over_seeds(paper, home, made_up, figu
     for row in rows:
         epsilon = 0 if row["arm"] in stratification.REAL_ARMS else float(row["x"])
         share = 1 / 14 if row["panel"].startswith("(a)") else 1
-        assert float(row["ours"]) == pytest.approx((epsilon + 0.5) * share)  # of seeds 0 and 1
+        assert float(row["ours"]) == pytest.approx((epsilon + 0.5) * share)  # the mean over the seeds 0 and 1
         assert row["runs"] == "2"
     assert {"vanilla", "SEX_RAC1P", "SEX_RAC1P (default)"} <= {row["arm"] for row in rows}
     assert len(published(home / "experiments" / f"figure-{figure}.csv")) >= printed
@@ -165,13 +173,14 @@ def test_published_numbers_stand_at_their_place(paper, home, made_up):
     paper("stratification", 5, "--quick", "--source", "sample")
     found = published(home / "experiments" / "figure-5.csv")
     aim = {x: theirs for (panel, arm, x), (_, theirs) in found.items() if (panel[-3:], arm) == ("AIM", "SEX_RAC1P")}
-    seven = {0.01: 24.131, 0.1: 9.09, 1.0: 1.912, 5.0: 0.773}  # of the authors' file: all columns but ESP
+    # The sum over all columns except ESP in the file of the authors.
+    seven = {0.01: 24.131, 0.1: 9.09, 1.0: 1.912, 5.0: 0.773}
     assert aim == pytest.approx(seven, abs=0.001)
 
 
 @pytest.mark.slow
 def test_one_call_is_of_several_states(paper, home, made_up):
-    """Each has its own files; the paper's eight columns are summed only where ESP is among them."""
+    """Each state has its own files. The sum over the eight columns is used only if ESP is one of the columns."""
     for year, state in (("2018", 50), ("2024", 36)):
         folder = home / "acs" / year / "1-Year"
         folder.mkdir(parents=True)
@@ -185,7 +194,7 @@ def test_one_call_is_of_several_states(paper, home, made_up):
     vanilla = [float(row["published"]) for row in eight["VT-2018-ESP"] if (row["arm"], row["x"]) == ("vanilla", "1.0")]
     assert vanilla == pytest.approx(
         [8.215, 3.113, 7.432], abs=0.002
-    )  # of MST, AIM and GEM, as the paper's plot has them
+    )  # the values of MST, AIM and GEM in the plot of the paper
     by_column = {row["panel"] for row in numbers(folder / "figure-5-columns-VT-2018-ESP.csv")}
     assert {"ESP, MST", "AGEP, GEM"} <= by_column
     assert len(by_column) == 8 * 3
@@ -194,7 +203,7 @@ def test_one_call_is_of_several_states(paper, home, made_up):
 
 @pytest.mark.parametrize("figure", range(2, 10))
 def test_a_quick_figures_runs_are_part_of_the_whole_ones(figure):
-    """So that a quick figure is a beginning of the whole one, and not time lost."""
+    """The runs of a quick figure can be used for the full figure."""
     quick, whole = (stratification.cells_of(figure, seeds, seeds == 2) for seeds in (2, 5))
     assert quick.keys() == whole.keys()
     for kind, cells in whole.items():

@@ -1,4 +1,4 @@
-"""The runs behind the figures of the stratification paper: what is measured at a place."""
+"""Tests of the runs for the figures of the stratification paper."""
 
 import json
 
@@ -18,7 +18,7 @@ from paper.mst import PaperMST
 from paper.synthesizers import COMMON, Cell
 
 COLUMNS = ("AGEP", "SCHL", "MAR", "DIS", "NATIVITY", "MIL", "DREM", "SEX", "RAC1P", "ESR")
-FROM_ONE = ["MAR", "DIS", "NATIVITY"]  # columns whose values count from 1
+FROM_ONE = ["MAR", "DIS", "NATIVITY"]  # the values of these columns start at 1
 SAMPLE = SampleSource()
 
 
@@ -40,7 +40,6 @@ def table():
     ],
 )
 def test_a_line_is_of_the_form_that_it_names(table, cell, settings):
-    """The same fit, made by hand, has the same scores; so the paper's form and ours are not mixed up."""
     line = synthesizers.measure_on(cell, table)
     rng = np.random.default_rng(3)
     rows = table.take(rng.random(len(table)) < 0.8)
@@ -67,7 +66,7 @@ def test_real_rows_have_no_error_and_a_classifier(table):
     (cell,) = synthesizers.real_rows(1)
     line = synthesizers.measure_on(cell, table)
     assert line.parity_workload3_rac1p == 0.0
-    # The means are those of all rows, test rows too, against the training rows: an error without any noise.
+    # The real means are from all rows, including the test rows, and the synthetic means are from the training rows.
     rows = [sum(stratum[0] for stratum in json.loads(text)) for text in (line.real_sums, line.synthetic_sums)]
     assert rows[0] < rows[1] == len(table)
     assert 0 < line.score("AGEP") < 1
@@ -75,7 +74,6 @@ def test_real_rows_have_no_error_and_a_classifier(table):
 
 
 def test_mean_lines():
-    """By hand for one place; and what is exact about the others."""
     cells = [MeanCell("WKHP", "SEX_RAC1P", name, 0.5, 1) for name in ESTIMATORS]
     lines = {cell.estimator: means.measure(cell, SAMPLE) for cell in cells}
     assert lines[RELEASED] == means.measure(cells[-1], SAMPLE)
@@ -92,10 +90,10 @@ def test_mean_lines():
     index = table.index_of(["SEX", "RAC1P"])
     mean = values[here].mean()
     strata = np.array([values[here & (index == i)].mean() for i in np.flatnonzero(kept)])
-    # Coinpress answers with the population's mean, which at this ρ is nearly exact, in every stratum.
+    # Coinpress returns the mean of the population in each stratum, which is nearly exact at this ρ.
     expected = np.abs(strata / mean - 1) @ (mean / strata)
     assert lines[COINPRESS].parity_error == pytest.approx(expected, rel=0.05)
-    # The same strata's estimates under other weights: only the population's part of the error differs.
+    # The estimates of the strata are the same with other weights, so only the error of the population is different.
     strat, public = lines[STRATIFIED], lines[PUBLIC]
     assert strat.population_error != public.population_error
     assert strat.parity_error - strat.population_error / strat.kept == pytest.approx(
@@ -113,11 +111,14 @@ def test_empty_strata_are_no_error():
 
 
 def test_mixture_errors_are_of_the_size_that_theory_says():
-    """At n = 20,000, 10,000 private rows: noise has a deviation of about 2·9.4/(10,000·√0.75) = 0.002 for all rows. The
-    public shares' error has one of at most √(1/10,000 + 1/10,000)·2 = 0.03, and exact means of groups have no other.
+    """Check that the mean of each error is less than about three times the expected value.
 
-    Expected |error| of 20 tables is √(2/π) of the deviation; the limits are about three times that: a false alarm of
-    under 10⁻⁶ for means of 20.
+    The tables have n = 20,000 with 10,000 private rows. The noise of the mean over all rows has a standard deviation of
+    about 2·9.4/(10,000·√0.75) = 0.002. The error of the public shares has a standard deviation of at most √(1/10,000 +
+    1/10,000)·2 = 0.03.
+
+    The expected absolute error is √(2/π) times the standard deviation. For means of 20 tables, a false alarm has a
+    probability of less than 10⁻⁶.
     """
     lines = [mixture.measure(MixtureCell(3, 1.0, 20_000, run)) for run in range(20)]
     mean = {name: np.mean([getattr(line, name) for line in lines]) for name in mixture.ARMS.values()}

@@ -1,4 +1,4 @@
-"""Amounts are exact, and budgets cannot be overspent."""
+"""Tests that amounts are exact and that a budget cannot be overspent."""
 
 import math
 from fractions import Fraction
@@ -88,11 +88,11 @@ def test_shares_that_are_none(shares):
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 10])
 def test_a_group_is_bounded_and_no_smaller_bound_is_true(rows):
-    """Gaussian noise on a sum about the middle of a clip: k rows at its end move it k times as far as one does.
+    """A group of k rows moves a clipped sum by k times as much as a single row.
 
-    Rényi divergences of Gaussians are known, D_α = α·(shift/σ)²/2, so k² is exact: a row that goes from end to end,
-    which is one removed and one added, moves the sum by two and costs 4ρ, not the 2ρ that two tables with a row more
-    would add up to.
+    The Rényi divergence of two Gaussians is D_α = α·(shift/σ)²/2, so the factor k² is exact. If a row is moved from one
+    end to the other end, the sum changes by two. This is the same as to remove a row and to add another row. The cost
+    is therefore equal to 4ρ. If the two changes were separate, the cost would only be 2ρ.
     """
     rho = Rho.from_epsilon_delta(1, 1e-9)
     sigma = 1 / math.sqrt(2 * float(rho))
@@ -115,8 +115,8 @@ def test_groups_are_whole_and_not_empty():
 
 @pytest.mark.parametrize("amount", [True, False, np.True_, math.nan, math.inf, -math.inf, "1", None, [1], 1j])
 def test_what_is_no_amount_is_refused_wherever_one_is_taken(amount):
-    """A truth value had been a ρ of 1, and a text a TypeError."""
-    Rho.of_pure(1)  # which a cache would give for True
+    """Regression test: the value True was used as 1, and a TypeError was raised if the value is a string."""
+    Rho.of_pure(1)  # a cache could return this value for True
     budget, noise, one = Budget(Rho(1)), SeededNoise(1), np.array([1])
     for taken in (Rho, Rho.of, Rho.of_pure, Budget, Budget.of, gaussian_sigma, selection_epsilon, Rho(1).__mul__):
         with pytest.raises(InputError):
@@ -171,7 +171,7 @@ def test_tenths_add_up_to_no_more_than_one():
     budget = Budget(Rho(1))
     for _ in range(9):
         budget.spend(Rho(0.1), "a tenth")
-    with pytest.raises(BudgetExceeded):  # the float 0.1 is a little more than a tenth, and this is told apart
+    with pytest.raises(BudgetExceeded):  # the float 0.1 is slightly larger than a tenth
         budget.spend(Rho(0.1), "a tenth")
 
 

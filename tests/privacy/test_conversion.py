@@ -1,4 +1,6 @@
-"""Conversions between ρ and (ε, δ) are tight, and never say that less was spent."""
+"""Tests of the conversion between zCDP and approximate differential privacy. The conversion must be tight, and the
+privacy cost must not be too small.
+"""
 
 import math
 
@@ -26,9 +28,10 @@ GRID = [(e, d) for e in (0.01, 0.1, 0.5, 1.0, 5.0, 20.0) for d in (1e-12, 1e-9, 
 def test_round_trip(epsilon, delta):
     rho = Rho.from_epsilon_delta(epsilon, delta)
     assert rho
-    assert epsilon * (1 - 1e-6) <= rho.epsilon(delta) <= epsilon  # never above what was asked for
-    assert (rho * 1.0001).epsilon(delta) > epsilon  # and no more could be spent
-    assert epsilon <= float(rho) + 2 * math.sqrt(float(rho) * math.log(1 / delta))  # the textbook conversion is looser
+    assert epsilon * (1 - 1e-6) <= rho.epsilon(delta) <= epsilon  # at most the given ε
+    assert (rho * 1.0001).epsilon(delta) > epsilon  # no larger ρ is possible
+    # The conversion of the textbook is not as tight.
+    assert epsilon <= float(rho) + 2 * math.sqrt(float(rho) * math.log(1 / delta))
 
 
 @settings(max_examples=5)
@@ -41,7 +44,7 @@ def test_monotone(e1, e2, d1, d2):
 
 @pytest.mark.parametrize(("epsilon", "delta"), GRID)
 def test_against_the_renyi_accountant_of_dp_accounting(epsilon, delta):
-    """The same conversion over a fixed grid of orders can only be looser: its ε is above ours, and near it."""
+    """If the same conversion is used with a fixed grid of orders, the value of ε must be slightly larger."""
     rho = Rho.from_epsilon_delta(epsilon, delta)
     orders = 1 + np.exp(np.linspace(math.log(1e-2), math.log(1e5), 4000))
     theirs = RdpAccountant(orders).compose(dp_event.ZCDpEvent(float(rho))).get_epsilon(delta)
@@ -50,8 +53,9 @@ def test_against_the_renyi_accountant_of_dp_accounting(epsilon, delta):
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-9), (1.0, 1e-9), (1.0, 1e-6), (5.0, 1e-6)])
 def test_a_gaussian_that_costs_rho_keeps_epsilon_and_delta(epsilon, delta):
-    """The exact profile of the Gaussian mechanism (dp-accounting's loss distribution) lies under the zCDP
-    conversion."""
+    """The exact ε of the Gaussian mechanism, from the loss distribution of dp-accounting, is below
+    the zCDP conversion.
+    """
     rho = Rho.from_epsilon_delta(epsilon, delta)
     loss = privacy_loss_distribution.from_gaussian_mechanism(1 / math.sqrt(2 * float(rho)))
     exact = loss.get_epsilon_for_delta(delta)
@@ -98,4 +102,4 @@ def test_few_conversions_give_what_halving_alone_gives(epsilon, delta, monkeypat
     monkeypatch.setattr(conversion, "_epsilon", lambda *given: asked.append(given) or converted(*given))
     conversion._around.cache_clear()
     assert Rho.from_epsilon_delta(epsilon, delta) == Rho(low)
-    assert 0 < len(asked) < 20  # of over forty
+    assert 0 < len(asked) < 20  # bisection needs more than forty

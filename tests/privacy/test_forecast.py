@@ -1,4 +1,4 @@
-"""A forecast promises nothing that the budget does not hold."""
+"""Tests that a forecast does not exceed the budget."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,7 @@
-"""Noise has the distribution and the price it claims, and the claims stand up to attempts at refutation.
+"""Tests of the distribution and the privacy cost of the noise.
 
-False alarms: tests with seeded noise cannot fail by chance once they have passed. Tests on `SecureNoise` draw fresh
-randomness at each run; each states its rate, and all of them together fail by chance in fewer than one run in 10⁴.
+If the noise has a seed, the test cannot fail by chance. The tests of `SecureNoise` use new random numbers in each run
+and state their probability of a false alarm. The probability that any of the tests fails by chance is less than 10⁻⁴.
 """
 
 import math
@@ -19,8 +19,8 @@ from equistrata.privacy import noise as noise_module
 from equistrata.privacy.budget import Budget, BudgetExceeded, Rho
 from equistrata.privacy.noise import SecureNoise, SeededNoise, gaussian_sigma, selection_epsilon
 
-FALSE_ALARM = 1e-6  # of each test of fit on fresh randomness
-PRICE = Rho(0.5)  # at which σ is the sensitivity, and so is the scale of Laplace noise
+FALSE_ALARM = 1e-6  # for each test with new random numbers
+PRICE = Rho(0.5)  # σ and the scale of Laplace noise are equal to the sensitivity
 SOURCES = [pytest.param(SecureNoise(), id="secure"), pytest.param(SeededNoise(20), id="seeded")]
 
 
@@ -37,7 +37,7 @@ def select(source, scores, sensitivity, rho):
 
 
 def chi_square_p_value(observed, probabilities):
-    """Pearson's test; cells that expect fewer than 10 are pooled, from the last one backwards."""
+    """Return the p-value of Pearson's test. Cells with an expected count below 10 are merged."""
     expected = np.asarray(probabilities) * np.sum(observed)
     rare = expected < 10
     if rare.any():
@@ -64,9 +64,10 @@ def test_sigma_and_epsilon_of_an_amount():
 
 @pytest.mark.parametrize("sigma", [0.7, 2.5, 5.8])
 def test_secure_integers_are_discrete_gaussian(sigma):
-    """Chi-square against the probability mass function, on 60,000 fresh draws. False alarm: 10⁻⁶.
+    """A chi-squared test of 60,000 draws with a false alarm probability of 10⁻⁶.
 
-    It finds the noise of opendp 0.14.1, which draws 0 too rarely, with a chance of more than 0.999 at the last two.
+    The probability of 0 is too small in opendp 0.14.1. The test detects this fault with probability greater than 0.999
+    for the last two values of σ.
     """
     reach = math.ceil(12 * sigma)
     drawn = gaussian(SecureNoise(), np.zeros(60_000, dtype=np.int64), sigma)
@@ -84,7 +85,7 @@ def test_seeded_integers_are_rounded_gaussian():
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_real_numbers(source):
-    """Kolmogorov-Smirnov on 4,000 draws. False alarm: 10⁻⁶."""
+    """A Kolmogorov-Smirnov test of 4,000 draws with a false alarm probability of 10⁻⁶."""
     drawn = laplace(source, np.full((40, 100), 5.0), 3.0)
     assert drawn.shape == (40, 100)
     assert stats.kstest(drawn.ravel(), stats.laplace(5.0, 3.0).cdf).pvalue > FALSE_ALARM
@@ -92,7 +93,9 @@ def test_real_numbers(source):
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_moments(source):
-    """Mean and variance of 20,000 draws within 6 standard errors: false alarm under 10⁻⁸."""
+    """The test uses 20,000 draws and a tolerance of 6 standard errors. The probability of a false alarm is less than
+    10⁻⁸.
+    """
     drawn = gaussian(source, np.full(20_000, 1000), 8.0)
     assert abs(drawn.mean() - 1000) < 6 * 8 / math.sqrt(20_000)
     assert abs(drawn.var() / 64 - 1) < 6 * math.sqrt(2 / 20_000) + 1 / 12 / 64
@@ -110,7 +113,6 @@ def test_shapes_and_types(source, shape):
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_cells_are_independent(source):
-    """Correlation of neighbouring cells over 20,000: within 6 standard errors."""
     drawn = gaussian(source, np.zeros((20_000, 2), dtype=np.int64), 10.0)
     assert abs(np.corrcoef(drawn.T)[0, 1]) < 6 / math.sqrt(20_000)
 
@@ -122,7 +124,7 @@ def test_fractions_are_refused_not_cut_off(source):
 
 
 class Untouchable:
-    """Rows that nobody may look at."""
+    """Rows that must not be used."""
 
     def __call__(self):
         pytest.fail("looked at rows")
@@ -192,7 +194,10 @@ def test_what_the_budget_cannot_pay_looks_at_no_row(source):
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize(("sensitivity", "rho"), [(1.0, 0.5), (4.0, 2.0)])
 def test_selection_has_the_exponential_mechanisms_probabilities(source, sensitivity, rho):
-    """Chi-square against exp(ε·score/(2Δ)) with ε = √(8ρ), on 10,000 draws. False alarm: 10⁻⁶."""
+    """A chi-squared test of 10,000 draws with a false alarm probability of 10⁻⁶.
+
+    The probabilities are proportional to exp(ε·score/(2Δ)) with ε = √(8ρ).
+    """
     scores = np.array([0.0, 1.0, 2.0, 2.5, -1.0])
     weights = np.exp(math.sqrt(8 * rho) * scores / (2 * sensitivity))
     picked = np.bincount([select(source, scores, sensitivity, Rho(rho)) for _ in range(10_000)], minlength=5)
@@ -208,7 +213,7 @@ def test_selection_prefers_high_scores(source):
 
 
 def test_opendp_charges_what_is_claimed():
-    """The library's own privacy maps, at scales and sensitivities of the kind that mechanisms use."""
+    """The privacy maps of OpenDP are used with typical scales and sensitivities."""
     for rho in (1e-6, 0.0149731, 0.5, 10.0):
         for sensitivity in (1.0, math.sqrt(2), 3.0):
             sigma = gaussian_sigma(rho, sensitivity)
@@ -237,7 +242,7 @@ def test_a_release_that_opendp_would_charge_more_for_is_stopped(monkeypatch, cha
 
 @pytest.mark.parametrize("factor", [0.5, 0.9, 0.999999])
 def test_opendp_s_own_account_stops_noise_that_is_too_small(monkeypatch, factor):
-    """The check of the map is not of a scale against itself: whatever makes the scale too small for ρ, it is seen."""
+    """The check must detect a scale that is too small for ρ. It must not compare the scale with itself."""
     honest = gaussian_sigma
     monkeypatch.setattr(noise_module, "gaussian_sigma", lambda *price: factor * honest(*price))
     monkeypatch.setattr(noise_module, "selection_epsilon", lambda rho: selection_epsilon(rho) / factor)
@@ -289,9 +294,10 @@ def test_secure_noise_does_not_repeat():
     assert draws(SecureNoise().spawn(1)) != draws(SecureNoise().spawn(1))
 
 
-# Attempts at refutation. Neighbouring tables: 100 rows against 101, all in one cell. Claim: ρ-zCDP, hence
-# (rho.epsilon(δ), δ)-DP at every δ; Laplace: 1/scale. Each has a false-alarm rate of 10⁻⁶. The bound for the planted
-# fault (half the noise) lies six standard deviations or more above the claim, by simulation.
+# The following tests try to refute the privacy guarantee. The neighbouring tables have 100 rows and 101 rows in a
+# single cell. The guarantee is ρ-zCDP, which implies (rho.epsilon(δ), δ)-DP for each δ, and 1/scale for Laplace noise.
+# Each test has a false alarm probability of 10⁻⁶. If the noise is half as large, the bound is at least six standard
+# deviations above the guarantee, which was found by simulation.
 
 RUNS, DELTA, ALARM = 20_000, 0.05, 1e-6
 CLAIM = Rho(0.5)
@@ -303,7 +309,9 @@ def gaussian_runs(source):
 
 
 def gaussian_vector_runs(source):
-    """The best linear statistic of a release in which the added row moves three cells: L2 sensitivity √3."""
+    """Return the best linear statistic of a release in which the added row changes three cells. The L2 sensitivity is
+    √3.
+    """
     sigma = gaussian_sigma(CLAIM, math.sqrt(3))
     return (gaussian(source, np.full((RUNS, 3), count), sigma).sum(axis=1) for count in (100, 101))
 
@@ -313,7 +321,9 @@ def laplace_runs(source):
 
 
 def selection_runs(source):
-    """Near the worst case of the exponential mechanism: an unlikely choice gains Δ while all else loses Δ."""
+    """Return runs for the worst case of the exponential mechanism, in which an unlikely choice gains Δ and the other
+    choices lose Δ.
+    """
     pairs = (np.array([0.0, 2.2]), np.array([1.0, 1.2]))
     return ([select(source, scores, 1.0, CLAIM) for _ in range(RUNS // 2)] for scores in pairs)
 
@@ -360,19 +370,19 @@ def test_secure_integers_are_discrete_gaussian_over_300_000_draws(sigma):
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize(("trials", "p"), [(1, 0.3), (5, 0.25), (63, 0.75), (64, 0.5), (65, 0.4321), (300, 0.01)])
 def test_binomial_draws(source, trials, p):
-    """Chi-square against the probability mass function. False alarm on fresh randomness: 10⁻⁶."""
+    """A chi-squared test with a false alarm probability of 10⁻⁶."""
     drawn = source.binomial(trials, np.full(20_000, p))
     assert drawn.min() >= 0
     assert drawn.max() <= trials
     observed = np.bincount(drawn, minlength=trials + 1)
     pooled = stats.binom.pmf(np.arange(trials + 1), trials, p)
-    order = np.argsort(-pooled)  # the helper pools rare cells into one
+    order = np.argsort(-pooled)  # the function merges the rare cells
     assert chi_square_p_value(observed[order], pooled[order]) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_binomial_draws_follow_their_own_probability(source, monkeypatch):
-    """Certain outcomes, in every place of an array that spans several blocks; they cannot differ by chance."""
+    """The array contains several blocks, with probabilities of 0 and 1 in each position. The result is exact."""
     monkeypatch.setattr(coins_module, "ROWS_AT_ONCE", 4)
     p = np.array([[0.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     assert (source.binomial(70, p) == 70 * p).all()
@@ -383,8 +393,9 @@ def test_binomial_draws_follow_their_own_probability(source, monkeypatch):
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_neighbouring_binomial_draws_are_independent(source):
-    """The correlation of one draw with the next has standard deviation 1/√40,000; false alarm at six of them:
-    2·10⁻⁹."""
+    """The correlation has a standard deviation of 1/√40,000. The false alarm probability of six standard deviations is
+    2·10⁻⁹.
+    """
     drawn = source.binomial(10, np.full(40_001, 0.3)).astype(float)
     assert abs(np.corrcoef(drawn[1:], drawn[:-1])[0, 1]) < 6 / 200
 
@@ -397,8 +408,8 @@ def test_binomial_draws_that_are_none(source, trials, p):
 
 
 def test_a_small_probability_keeps_its_first_64_places(monkeypatch):
-    """Bits handed in by hand: U = 0.0…01 (64 places) lies below p = 2⁻⁶³ and not below 2⁻⁶⁴."""
+    """The bits of U are given. The value U = 0.0…01 (64 places) is less than p = 2⁻⁶³ and is not less than 2⁻⁶⁴."""
     for place, successes in ((63, 1), (64, 0)):
-        tosses = iter([1] * 63 + [0])  # of the one trial, 63 places hold 0 and the last holds 1
+        tosses = iter([1] * 63 + [0])  # 63 places are 0 and the last place is 1
         monkeypatch.setattr(coins_module, "_fair_coins", lambda rows, tosses=tosses: np.array([next(tosses)]))
         assert SecureNoise().binomial(1, np.array([2.0**-place])).tolist() == [successes]

@@ -1,8 +1,7 @@
-"""Noise is drawn by the call that charges for it: nothing outside this room can reach a sampler.
+"""Tests that noise can only be sampled by the call that charges for it.
 
-By reading the program text: outside `privacy/` no module names a sampler (they are `NoiseSource`'s underscored
-methods), makes
-noise of its own out of a random generator, or draws with OpenDP.
+The source code is checked: outside of `privacy/`, no module uses a sampler (a private method of `NoiseSource`), makes
+noise with a random generator, or samples with OpenDP.
 """
 
 import ast
@@ -17,7 +16,7 @@ ROOMS = ("data", "stats", "synth", "inference", "eval", "flows", "paper")
 SAMPLERS = {"_gaussian", "_laplace", "_select"}
 DRAWS = ("gaussian", "laplace", "select")
 DISTRIBUTIONS = {"normal", "standard_normal", "laplace", "gumbel", "logistic"}
-NOT_NOISE = {  # draws from them that protect no row
+NOT_NOISE = {  # these samples are not used as noise
     "synth/models/mixtures/descent.py": "where training starts",
     "inference/counts/independence.py": "the law of a statistic, by Monte Carlo",
     "inference/ratios/ratio.py": "the law of the noise, by Monte Carlo",
@@ -26,7 +25,7 @@ NOT_NOISE = {  # draws from them that protect no row
     "paper/federated.py": "made-up people",
     "paper/mixture.py": "made-up people",
 }
-# a person's own report: accounted for by `equistrata.inference.federated.renyi`, not by a budget
+# The report of a person. The privacy cost is computed by `equistrata.inference.federated.renyi` and not by a budget.
 COINS = "inference/federated/poisson_binomial.py"
 
 
@@ -37,7 +36,7 @@ def modules(root: Path):
 
 
 def faults(name: str, tree: ast.AST):
-    """What a module does that would be noise without a charge."""
+    """Return the statements of a module that could make noise without a charge."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             imported = [node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names]
@@ -57,13 +56,13 @@ def faults(name: str, tree: ast.AST):
 
 
 def _is_a_generator(value: ast.expr) -> bool:
-    """NumPy's, by the names that go with it: rng, np.random, default_rng(…)."""
+    """Return True if the name is a NumPy generator, for example rng, np.random or default_rng(…)."""
     return any(name in ast.unparse(value) for name in ("rng", "random", "generator"))
 
 
 def test_no_module_outside_this_room_reaches_a_sampler(repo_root):
     found = {name: list(faults(name, tree)) for name, tree in modules(repo_root)}
-    assert len(found) > 100  # the walk did not come up empty
+    assert len(found) > 100  # the list of modules is not empty
     assert {name: each for name, each in found.items() if each} == {}
     assert set(NOT_NOISE) <= set(found)
 
@@ -96,4 +95,4 @@ def test_every_draw_takes_a_price_and_the_budget_that_pays():
         assert parameters[2] in ("rho", "epsilon")
         assert parameters[3:] == ["budget", "what"]
         for source in (SecureNoise, SeededNoise):
-            assert getattr(source, name) is getattr(NoiseSource, name)  # and no source draws in another way
+            assert getattr(source, name) is getattr(NoiseSource, name)  # no source has another method for sampling

@@ -1,4 +1,4 @@
-"""The tester tested: it stays under a true ε at its stated rate, and comes close to it."""
+"""Tests of the empirical lower bound of ε, which must be tight and have the stated false alarm probability."""
 
 import numpy as np
 import pytest
@@ -10,8 +10,9 @@ from equistrata.privacy.noise import SeededNoise
 
 
 def gaussian_epsilon(mu, delta):
-    """The exact ε of the Gaussian mechanism with shift mu (Balle and Wang, arXiv:1805.06530, Theorem 8), by
-    bisection."""
+    """Return the exact ε of the Gaussian mechanism with shift mu (Balle and Wang, arXiv:1805.06530, Theorem 8) by
+    bisection.
+    """
     low, high = 0.0, 50.0
     for _ in range(100):
         middle = (low + high) / 2
@@ -39,7 +40,9 @@ def test_pure_dp_of_randomised_response():
 
 
 def test_only_one_direction_breaks():
-    """Presence shows now and then, absence never does: the event has to be counted on the right side."""
+    """The presence of a row is sometimes visible and its absence is never visible, so the direction of the test is
+    important.
+    """
     rng = np.random.default_rng(3)
     a, b = (rng.random(20_000) < 0.05).astype(int), np.zeros(20_000)
     assert empirical_epsilon(a, b, 0.01) > 2
@@ -49,9 +52,10 @@ def test_only_one_direction_breaks():
 
 @pytest.mark.slow
 def test_false_alarms_are_as_rare_as_stated():
-    """Same distribution twice: ε is 0, so any positive bound is a false alarm.
+    """The two distributions are equal, so ε is 0 and a positive bound is a false alarm.
 
-    At 5 %, 400 calls give Binomial(400, ≤ 0.05) alarms; more than 40 has probability under 2·10⁻⁵.
+    The number of false alarms at 5 % has the distribution Binomial(400, ≤ 0.05). The probability of more than 40 false
+    alarms is less than 2·10⁻⁵.
     """
     rng = np.random.default_rng(4)
     alarms = sum(empirical_epsilon(*rng.normal(size=(2, 400)), 0.0, false_alarm=0.05) > 0 for _ in range(400))
@@ -60,7 +64,7 @@ def test_false_alarms_are_as_rare_as_stated():
 
 def test_the_event_is_chosen_without_seeing_the_runs_that_judge_it():
     a, b = np.zeros(1000), np.zeros(1000)
-    a[:500] = 1  # only the first half differs
+    a[:500] = 1  # only the first half is different
     assert empirical_epsilon(a, b, 0.0) == 0.0
 
 

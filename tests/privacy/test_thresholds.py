@@ -1,4 +1,4 @@
-"""Values that many rows hold: the threshold, its δ, and what δ costs in ρ."""
+"""Tests of the threshold for the number of rows of a value. The value of δ and its cost are also tested."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from equistrata.privacy.thresholds import MOST_PART, Threshold, bought, often
 
 
 def discrete_tail(sigma: float, least: int) -> float:
-    """P[N ≥ least] of discrete Gaussian noise, summed."""
+    """Return P[N ≥ least] for discrete Gaussian noise as a sum."""
     reach = np.arange(-int(40 * sigma), int(40 * sigma) + 1)
     mass = np.exp(-(reach.astype(float) ** 2) / (2 * sigma**2))
     return math.fsum(mass[reach >= least]) / math.fsum(mass)
@@ -28,13 +28,14 @@ def discrete_tail(sigma: float, least: int) -> float:
 def test_one_row_reaches_the_threshold_with_a_chance_of_at_most_delta(rho: float, delta: float) -> None:
     found = Threshold.of(Rho(rho), delta)
     assert discrete_tail(found.sigma, found.least - 1) <= delta
-    assert discrete_tail(found.sigma, found.least - 3) > delta / 2 or found.sigma < 3  # and is not much higher
+    # The threshold is not much too high.
+    assert discrete_tail(found.sigma, found.least - 3) > delta / 2 or found.sigma < 3
     for rows in (1, 2, 5):
         assert discrete_tail(found.sigma, found.least - rows) * rows <= found.chance(rows) or found.chance(rows) == 1
 
 
 def test_neighbours_differ_by_rho_and_by_delta() -> None:
-    """Exact likelihoods of the set that is kept, for a value of 3 rows or 4, and for one of none or 1."""
+    """The exact probabilities of the selected set are used, for a value with 3 or 4 rows and with 0 or 1 row."""
     rho, delta = Rho(0.5), 0.01
     found = Threshold.of(rho, delta)
     known = [discrete_tail(found.sigma, found.least - count) for count in (3, 4)]
@@ -42,15 +43,14 @@ def test_neighbours_differ_by_rho_and_by_delta() -> None:
         for p, q in (known, known[::-1]):
             moment = p**alpha * q ** (1 - alpha) + (1 - p) ** alpha * (1 - q) ** (1 - alpha)
             assert math.log(moment) / (alpha - 1) <= alpha * float(rho) + 1e-12
-    assert discrete_tail(found.sigma, found.least - 1) <= delta  # else the sets have the same law
+    assert discrete_tail(found.sigma, found.least - 1) <= delta  # otherwise, the sets have the same distribution
 
 
 def test_a_value_of_one_row_is_kept_as_rarely_as_stated() -> None:
-    """A refutation: 4,000 tables by the secure source, each value held by one row."""
     delta = 0.01
     kept, found = often(np.ones(4000, dtype=np.int64), Rho(0.5), delta, Budget(Rho(0.5)), SecureNoise(), "jobs")
     assert len(kept) <= 4000 * delta + 5 * math.sqrt(4000 * delta)
-    low = Threshold(found.sigma, found.least - 3, delta)  # the test would see a threshold that is lower by this
+    low = Threshold(found.sigma, found.least - 3, delta)  # the test would detect a threshold that is lower by 3
     noisy, _ = SecureNoise().gaussian(np.ones(4000, dtype=np.int64), 1.0, Rho(0.5), Budget(Rho(0.5)), "jobs")
     assert (noisy >= low.least).sum() > 4000 * delta + 5 * math.sqrt(4000 * delta)
 
@@ -79,7 +79,10 @@ def test_nothing_is_there_to_be_found() -> None:
 @pytest.mark.parametrize("delta", [1e-12, 1e-9, 1e-5])
 @pytest.mark.parametrize("share", [0.001, 0.01, 0.05, MOST_PART])
 def test_rho_that_buys_delta_leaves_the_budget_whole(epsilon: float, delta: float, share: float) -> None:
-    """What is left of ρ converts to (ε, δ less what was bought), so all of it together is (ε, δ)-DP."""
+    """Check that the rest of the budget is not larger than the budget for the given ε and the rest of δ.
+
+    The total is therefore (ε, δ)-DP.
+    """
     whole = Rho.from_epsilon_delta(epsilon, delta)
     small = bought(whole * share, [(epsilon, delta)])
     assert small == pytest.approx(share * delta)

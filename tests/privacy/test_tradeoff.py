@@ -1,6 +1,7 @@
-"""The tight audit audited: it stays under a true μ at its stated rate, comes close to it, and catches what is planted.
+"""Tests of the tight audit, which must have the stated false alarm probability and detect planted faults.
 
-Units here are people with several rows: tables are arrays of (unit, cell), and one table has one unit more.
+The units are people with several rows. A table is an array of pairs of a unit and a cell, and one of the tables has an
+additional unit.
 """
 
 from math import exp, inf, sqrt, tanh
@@ -20,20 +21,23 @@ SEED, CELLS, AT_MOST = 20261124, 4, 3
 
 
 def people(units, rows, cell=None):
-    """Each unit's rows, in one cell if it is given, else in as many as there are."""
+    """Return the rows of each unit, which are in the given cell or in all of the cells."""
     ids = np.repeat(np.arange(units), rows)
     cells = np.arange(len(ids)) % CELLS if cell is None else np.full(len(ids), cell)
     return np.stack([ids, cells], axis=1)
 
 
 def with_unit(table, rows, spread=False):
-    """The neighbour: the table, and before it a unit of so many rows, in the last cell or in turns."""
+    """Return a neighbouring table with an additional unit at the beginning.
+
+    The rows of the unit are in the last cell, or in all of the cells if `spread` is True.
+    """
     cells = np.arange(rows) % CELLS if spread else np.full(rows, CELLS - 1)
     return np.vstack([np.stack([np.full(rows, -1), cells], axis=1), table])
 
 
 def bounded(table, at_most=AT_MOST):
-    """At most so many rows of each unit. Which ones does not depend on other units."""
+    """Return at most a given number of rows of each unit, which does not depend on the other units."""
     kept = [table[table[:, 0] == unit][:at_most] for unit in np.unique(table[:, 0])]
     return np.vstack(kept)
 
@@ -52,7 +56,7 @@ def counted_once(table, noise):
 
 
 def cut_by_file_order(table, noise):
-    """The first rows of the file, so a new unit pushes others' rows out."""
+    """Use the first rows of the file, so that a new unit removes rows of other units."""
     return counted(bounded(table[:20]), noise, AT_MOST)
 
 
@@ -78,14 +82,18 @@ def test_a_bound_of_few_or_of_no_right_guesses():
 
 
 def test_false_alarms_are_as_rare_as_stated():
-    """Of 4,000 games that are won as often as the claim allows; more than 261 at 5 % has probability under 10⁻⁵."""
+    """The test uses 4,000 games with the largest probability that is allowed. The probability of more than 261 alarms
+    at 5 % is less than 10⁻⁵.
+    """
     right = np.random.default_rng(1).binomial(500, norm.cdf(CLAIM / 2), 4000)
     alarms = sum(Game(500, int(each), 0.05).mu > CLAIM for each in right)
     assert 100 < alarms <= 261
 
 
 def test_false_alarms_are_as_rare_as_stated_where_runs_stop_early(monkeypatch):
-    """Binomial(400, ≤ 0.05): more than 42 has probability under 10⁻⁵."""
+    """The number of alarms has the distribution Binomial(400, ≤ 0.05). The probability of more than 42 alarms is less
+    than 10⁻⁵.
+    """
     claim = 2.5
 
     def fair(release, tables, noise, seed):
@@ -114,7 +122,9 @@ def test_a_unit_over_the_bound_is_no_more_than_one_within_it():
 
 
 def test_a_unit_that_is_spread_over_strata_charged_in_parallel():
-    """Strata in parallel are charged once per row: a unit with a row in two of them loses √2 of it, and is told."""
+    """If strata are charged in parallel, the loss of a unit with a row in two strata is √2 times as large. The audit
+    must detect this.
+    """
 
     def strata(table, noise):
         return [
@@ -128,7 +138,7 @@ def test_a_unit_that_is_spread_over_strata_charged_in_parallel():
     assert play(strata, pair, DiscreteNoise(SEED), 1000).mu < worst_case_mu([0.5, 0.5], [])
 
 
-# The evidence.
+# --- The evidence
 
 
 def test_evidence_is_the_log_likelihood_ratio():
@@ -161,7 +171,7 @@ def test_evidence_of_laplace_noise():
 @pytest.mark.parametrize(
     "release",
     [
-        lambda x, noise: x,  # published as it is
+        lambda x, noise: x,  # the value without noise
         lambda x, noise: [noise.gaussian(np.array([0]), 1.0, RHO, Budget(RHO), "x") for _ in range(x)],
         lambda x, noise: noise.gaussian(np.zeros(x, dtype=int), 1.0, RHO, Budget(RHO), "x")[1],
         lambda x, noise: (
@@ -184,11 +194,14 @@ def test_a_mechanism_that_looks_at_nothing_tells_nothing():
     assert game.mu == 0.0
 
 
-# The exact worst case.
+# --- The exact worst case
 
 
 def test_the_worst_case_of_one_draw_is_known():
-    """A discrete Gaussian moved by one is told where its noise is not negative; a choice is randomised response."""
+    """The best test of a discrete Gaussian with a shift of one uses the sign of the noise.
+
+    The worst case of a choice is randomised response.
+    """
     noise = np.arange(-60, 61)
     chances = np.exp(-(noise**2) / 2) / np.exp(-(noise**2) / 2).sum()
     assert worst_case_mu([0.5], []) == pytest.approx(2 * norm.ppf(chances[noise >= 0].sum()), rel=1e-4)
@@ -197,10 +210,10 @@ def test_the_worst_case_of_one_draw_is_known():
 
 
 def test_no_other_choice_of_the_same_range_tells_more():
-    """Dong, Durfee and Rogers' generalised randomised responses: losses t and t − ε."""
+    """The alternatives are the generalised randomised responses of Dong, Durfee and Rogers, with losses t and t − ε."""
     epsilon = selection_epsilon(0.1)
     for t in np.linspace(0.01, 0.99, 21) * epsilon:
-        first = (1 - exp(t - epsilon)) / (exp(t) - exp(t - epsilon))  # the chance of the loss t on the other table
+        first = (1 - exp(t - epsilon)) / (exp(t) - exp(t - epsilon))  # the probability of the loss t on the other table
         assert first * exp(t) - first <= tanh(epsilon / 4) + 1e-12
 
 
@@ -212,7 +225,7 @@ def test_many_small_draws_are_gaussian_and_choices_cost_what_they_are_charged():
 
 
 def test_seeded_noise_has_the_secure_samplers_law():
-    """Shares of 0 and of ±1 at σ = 0.7, where rounding would show."""
+    """The probabilities of 0 and ±1 are compared for σ = 0.7, because an error due to rounding would be large."""
     price, counts = Rho(1 / (2 * 0.49)), np.zeros(20_000, dtype=np.int64)
     assert gaussian_sigma(price) == pytest.approx(0.7)
     noise = np.arange(-20, 21)

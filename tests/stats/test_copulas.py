@@ -1,4 +1,6 @@
-"""The normal copula in groups: margins, the distribution function, and the correlation found again."""
+"""Tests of the normal copula for binned data: margins, the distribution function and the estimate
+of the correlation.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The correlation of noisy counts: exact without noise, covered by its interval with noise, refused in noise alone."""
+"""Tests of the correlation of noisy counts: exact values, the coverage of intervals, and the error for pure noise."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,4 @@
-"""One-piece Fieller intervals: against their definition on a grid, Wilson's interval, and coverage where n is all
-noise."""
+"""Tests of Fieller intervals, which are compared with a grid search and with Wilson's interval."""
 
 from __future__ import annotations
 
@@ -21,7 +20,9 @@ positive = st.floats(1, 400).map(lambda x: round(x, 1))
 
 
 def on_a_grid(x, n, spread, grid):
-    """The definition, looked up ratio by ratio: (largest refuted as too small, smallest refuted as too large)."""
+    """Return the ends of the interval on a grid. The first is the largest ratio that is rejected as too small, and the
+    second is the smallest ratio that is rejected as too large.
+    """
     difference = x - grid * n
     variance = np.maximum(spread.of_x - 2 * grid * spread.joint + grid**2 * spread.of_n, 0)
     refuted = difference**2 > Z2 * variance
@@ -39,7 +40,7 @@ def test_agrees_with_its_definition(x, n, of_x, of_n, correlation, upper):
     assert 0 <= lower < found <= upper
     if (
         small >= last - step or large <= step or small >= large
-    ):  # all are refuted, or the two sides contradict each other
+    ):  # all ratios are rejected, or the two sides contradict each other
         return
     assert lower == pytest.approx(max(small, 0), abs=2 * step)
     if large < math.inf:
@@ -57,7 +58,6 @@ def test_plain_denominator_gives_wald_and_its_symmetry():
 
 @pytest.mark.parametrize(("hits", "rows"), [(0, 10), (1, 10), (5, 10), (37, 40), (200, 1000), (10, 10)])
 def test_rates_without_noise_are_wilsons(hits, rows):
-    """Up to a noise of 10⁻⁶."""
     found = noisy_rate(hits, rows - hits, 1e-12)
     middle = (hits + Z2 / 2) / (rows + Z2)
     half = math.sqrt(Z2) / (rows + Z2) * math.sqrt(hits * (rows - hits) / rows + Z2 / 4)
@@ -77,14 +77,16 @@ def miss_rate(draw, truth, runs=6000, seed=0, **bounds):
 @pytest.mark.parametrize("signal", [0.0, 0.5, 1.0, 2.0, 4.0, 10.0])
 @pytest.mark.parametrize("truth", [0.5, 1.0, 2.0])
 def test_coverage_from_pure_noise_to_plain_signal(signal, truth):
-    """Independent noise of deviation 1: misses stay under the bound of 8.7 % (standard error 0.36 %; five of them)."""
+    """The noise has a standard deviation of 1. The bound of the miss rate is 8.7 %, and its
+    standard error is 0.36 %.
+    """
 
     def draw(rng):
         return truth * signal + rng.normal(), signal + rng.normal(), Spread(1.0, 0.0, 1.0)
 
     missed = miss_rate(draw, truth)
     assert missed <= 0.0866 + 5 * 0.0036
-    assert missed >= 0.05 - 5 * 0.0028  # and it is not so wide that it says less than it could
+    assert missed >= 0.05 - 5 * 0.0028  # the interval is not wider than necessary
     if signal >= 4:
         assert missed <= 0.05 + 5 * 0.0028
 
@@ -92,7 +94,9 @@ def test_coverage_from_pure_noise_to_plain_signal(signal, truth):
 @pytest.mark.parametrize("rows", [0, 3, 20, 100, 400])
 @pytest.mark.parametrize("chance", [0.02, 0.5, 0.9])
 def test_rates_cover(rows, chance):
-    """Noise of deviation 15: misses at most 8.7 % where there is no row, and 5 % where there are many."""
+    """The noise has a standard deviation of 15. The maximum of the miss rate is 8.7 % if there are no rows and 5 % if
+    there are many rows.
+    """
     rng = np.random.default_rng([rows, int(100 * chance)])
     misses = 0
     for _ in range(3000):
@@ -111,7 +115,7 @@ def test_what_contradicts_itself_says_nothing():
 
 
 def test_beyond_an_end_it_keeps_a_width():
-    """No ratio fits: the nearest end, with its own error."""
+    """If no ratio is in the interval, the end with the smallest distance is used with its error."""
     lower, upper = ratio_interval(-10.0, 100.0, Spread(4.0, 0.0, 4.0))
     assert (lower, upper) == pytest.approx((0.0, 2 * math.sqrt(Z2) / 100))
     lower, upper = ratio_interval(110.0, 100.0, Spread(4.0, 0.0, 4.0), upper=1.0)

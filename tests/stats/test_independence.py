@@ -1,4 +1,4 @@
-"""Tests of independence on noisy counts: their level, their power, and the coverage of Cramér's V."""
+"""Tests of the independence test for noisy counts: the level, the power and the coverage of Cramér's V."""
 
 import numpy as np
 
@@ -12,7 +12,11 @@ def noisy(shares, rows, sigma, rng):
 
 
 def test_without_a_relation_it_is_rejected_as_often_as_stated():
-    """400 tables at level .05: at most .085 (false alarm 1e-3 at .05); a chi-squared law would reject most of them."""
+    """The level of the test is .05, and there are 400 tables. The rejection rate must be at most .085. The probability
+    of a false alarm is 0.001.
+
+    A chi-squared distribution would reject most of the tables.
+    """
     rng, shares = np.random.default_rng(1), np.outer(ACROSS, DOWN)
     for sigma in (2.0, 30.0):
         found = [independence(noisy(shares, 2000, sigma, rng), sigma**2 * np.eye(8), rng=rng) for _ in range(400)]
@@ -43,9 +47,10 @@ def test_more_sampling_variance_makes_it_careful():
 
 
 def test_a_code_that_nobody_has_hides_no_relation_and_makes_none():
-    """A declared code without rows: its noise over an expected half of a row had been nearly all of the statistic.
+    """Regression test: the statistic was dominated by the noise of a code without rows.
 
-    300 tables at level .05 without a relation: at most .10 (false alarm 1e-4 at .05).
+    The level of the test is .05, and there are 300 independent tables. The rejection rate must be at most .10. The
+    probability of a false alarm is 0.0001.
     """
     rng, empty = np.random.default_rng(4), np.append(ACROSS, 0.0)
     none, related = np.outer(empty, DOWN), np.outer(empty, DOWN)

@@ -1,4 +1,4 @@
-"""The laws of noisy proportions, against numerical integration and plain sums."""
+"""Tests of the distributions of noisy proportions, which are compared with numerical integrals and sums."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from equistrata.stats.laws import BinomialLaplace, NormalLaplace, at_least_zero,
 
 
 def integrated(x: float, sd: float, scale: float) -> float:
-    """P(N(0, sd²) + Laplace(scale) ≤ x) by quadrature over the Laplace variable, in pieces about its kink and the
-    step."""
+    """Return P(N(0, sd²) + Laplace(scale) ≤ x) by numerical integration over the Laplace variable."""
     width = 6 * sd / scale
     cuts = sorted({-60.0, 60.0, 0.0, *(min(max(x / scale + s * width, -60.0), 60.0) for s in (-1, 0, 1))})
     pieces = itertools.pairwise(cuts)
@@ -34,7 +33,6 @@ def test_normal_laplace_is_the_convolution(ratio, z):
 
 @pytest.mark.parametrize("ratio", [1e-8, 0.5, 20.0, 1e6, 1e12])
 def test_normal_laplace_tails_do_not_overflow_or_cancel(ratio):
-    """Far out the survival function stays positive, falls, and mirrors the distribution function."""
     law = NormalLaplace(sd=1.0, scale=1.0 / ratio)
     x = np.linspace(0, 30, 301)
     with np.errstate(all="raise", under="ignore"):
@@ -74,7 +72,7 @@ def test_binomial_laplace_is_the_sum_over_counts(rows, p, scale):
 
 
 def test_binomial_laplace_leaves_no_mass_out_of_a_large_sum():
-    """A million rows are summed over a window; the moments are those of the whole."""
+    """The sum over a million rows uses a window, and the moments must be equal to the moments of the full sum."""
     law = BinomialLaplace(1_000_000, 0.3, 5.0)
     k, pmf = law._support
     assert len(k) < 20_000
@@ -125,7 +123,9 @@ def test_a_number_that_is_not_below_zero_is_its_posterior_mean(value: float) -> 
 
 
 def test_intervals_of_what_is_not_below_zero_cover_and_are_never_empty():
-    """20,000 draws each; a share of .95 is missed by .006 in one of 10⁴ runs."""
+    """The test uses 20,000 draws. The tolerance for the coverage is .006. The probability of a
+    false alarm is 0.0001.
+    """
     rng = np.random.default_rng(2)
     for truth in (0.0, 5.0, 30.0, 1000.0):
         drawn = truth + 10 * rng.standard_normal(20_000)

@@ -1,4 +1,4 @@
-"""Calibrated widths cover as they should at every variance, by simulation and by integration. Seeded."""
+"""Tests of the coverage of calibrated intervals at each variance, by simulation and by integration."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from equistrata.stats.noisy_variance import LARGEST_OMEGA, normal_quantile, vari
 
 
 def coverage(omega, v, level, factor=variance_factor):
-    """P(|D − Δ| ≤ z√H(W)) by a plain Riemann sum over W, D ~ N(Δ, 1 + v)."""
+    """Return P(|D − Δ| ≤ z√H(W)) by a Riemann sum over W, where D ~ N(Δ, 1 + v)."""
     w = v + omega * np.linspace(-8, 8, 4001)
     weight = norm.pdf((w - v) / omega)
     covered = 2 * norm.cdf(normal_quantile(level) * np.sqrt(factor(w, omega, level) / (1 + v))) - 1
@@ -34,14 +34,14 @@ def test_coverage_under_much_noise(omega):
 
 
 def test_plugging_the_reading_in_would_not_do():
-    """The test above can fail: it would for the plug-in variance."""
+    """The test above fails if the noisy variance is used without calibration."""
     found = [coverage(1.0, v, 0.9, plug_in) for v in (0, 0.5, 1, 2, 3, 5)]
     assert min(found) < 0.885
     assert max(found) > 0.925
 
 
 def test_coverage_by_simulation():
-    """100,000 rounds: five standard deviations are 0.0047."""
+    """The test uses 100,000 rounds. Five standard errors of the coverage are 0.0047."""
     rng = np.random.default_rng(0)
     for v, omega in ((0.0, 0.4), (0.6, 0.33), (3.0, 0.5)):
         d, w = rng.normal(0, np.sqrt(1 + v), 100_000), rng.normal(v, omega, 100_000)
@@ -50,7 +50,6 @@ def test_coverage_by_simulation():
 
 
 def test_the_width_costs_little():
-    """Mean width at v = 0, in units of that of a known variance."""
     w = np.linspace(-8, 8, 4001)
     for omega, most in ((0.1, 1.005), (0.4, 1.055), (0.7, 1.13)):
         width = (np.sqrt(variance_factor(omega * w, omega, 0.9)) * norm.pdf(w)).sum() / norm.pdf(w).sum()
@@ -61,7 +60,8 @@ def test_the_width_costs_little():
 def test_the_factor_never_falls_and_ends_up_at_the_reading(omega):
     w = np.linspace(-10 * omega, 200 * omega, 3000)
     factor = variance_factor(w, omega, 0.9)
-    assert (np.maximum.accumulate(factor) - factor < 0.01 * factor).all()  # between knots it is interpolated
+    # The values between the knots are interpolated.
+    assert (np.maximum.accumulate(factor) - factor < 0.01 * factor).all()
     assert factor[0] >= 0.8 - 1e-9
     assert factor[-1] == pytest.approx(1 + w[-1], rel=0.01)
 

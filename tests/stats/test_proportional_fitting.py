@@ -1,4 +1,4 @@
-"""Iterative proportional fitting, beside a minimisation of relative entropy."""
+"""Tests of iterative proportional fitting, which is compared with the minimum of the relative entropy."""
 
 import numpy as np
 import pytest
@@ -8,13 +8,12 @@ from equistrata.stats.proportional_fitting import with_sums
 
 
 def test_of_tables_with_these_sums_it_is_the_nearest_in_relative_entropy():
-    """Pairs of three columns, one of which has a single value: an axis of length 1 may be summed over or not."""
     rng = np.random.default_rng(0)
     table, other = rng.random((2, 3, 4, 1)) + 0.1
     sums = [other.sum(0, keepdims=True), other.sum(1, keepdims=True)]
 
     def dual(potentials):
-        """Its gradient is the difference of the sums, so its minimum is the table that has them."""
+        """The gradient is the difference of the sums, so the minimum is the table with these sums."""
         over_rows, over_columns = potentials[:4].reshape(1, 4, 1), potentials[4:].reshape(3, 1, 1)
         fitted = table * np.exp(over_rows + over_columns)
         return fitted.sum() - (sums[0] * over_rows).sum() - (sums[1] * over_columns).sum()

@@ -1,4 +1,4 @@
-"""The mixed model of strata."""
+"""Tests of the mixed model of the strata."""
 
 from __future__ import annotations
 
@@ -34,8 +34,11 @@ def test_a_projection_takes_the_mean_out():
 
 
 def test_variances_are_found():
-    """400 replicates of 16 strata: the variance of 8 races is known to about 2.5 %, that of two sexes to 7 %; limits
-    are 4 times that."""
+    """The standard error over 400 replicates is 2.5 % for the variance of 8 races and 7 % for the variance of two
+    sexes.
+
+    The limits are four times the standard errors.
+    """
     rng = np.random.default_rng(0)
     sex, race, own, noise = (rng.normal(0, s, (n, 400)) for s, n in ((3, 2), (2, 8), (1, 16), (0.5, 16)))
     observed = np.array([sex[i - 1] + race[j] for i, j in KEYS]) + own + noise
@@ -45,8 +48,11 @@ def test_variances_are_found():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_variances_are_found_beside_strata_that_are_nothing_but_noise(seed):
-    """Shares of 180 strata of 1 to 5,000 rows with noise of 32 rows: those of one row vary by a thousand times all
-    effects. With their variance as the unit of the search, nothing was often left of a stratum's own."""
+    """Regression test for the variance of the strata, which was often estimated as 0.
+
+    The number of rows is between 1 and 5,000 for each of the 180 strata, and the standard deviation of the noise is 32
+    rows. The variance of the share of a stratum with one row is a thousand times larger than all of the effects.
+    """
     rng = np.random.default_rng(seed)
     keys = [(age, other) for age in range(5) for other in range(36)]
     age, own = rng.normal(0, 0.25, (5, 4)), rng.normal(0, 0.06, (180, 4))
@@ -58,8 +64,10 @@ def test_variances_are_found_beside_strata_that_are_nothing_but_noise(seed):
 @pytest.mark.slow
 @pytest.mark.parametrize(("deviation", "limits"), [(1.0, (0.01, 1.5)), (1e3, (0.9, 1.1))])
 def test_where_noise_is_all_what_is_expected_of_the_strata_stays(deviation, limits):
-    """REML says that nothing is a stratum's own, or as much as the noise; expected to be about 1, it is neither zero
-    nor large."""
+    """The estimate of REML is 0 or is as large as the noise.
+
+    If the expected variance is 1, the estimate must not be 0 and must not be large.
+    """
     noise = np.full(16, deviation**2)
     tables = [np.random.default_rng(seed).normal(0, deviation, (16, 1)) for seed in range(20)]
     for observed in tables:

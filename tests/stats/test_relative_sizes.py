@@ -1,4 +1,4 @@
-"""Sizes of groups from public shares and noisy counts."""
+"""Tests of group sizes that are estimated from public shares and noisy counts."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ EXPECTED = np.array([9000.0, 0.5, 1000, 60, 1400, 400])
 
 @pytest.mark.parametrize("sigma", [0.01, 0.1, 1.0])
 def test_precise_counts_decide_whatever_was_expected(sigma):
-    """Of a group that the file has no one of, too: the equations of all effects together had lost their digits."""
+    """Regression test: a group with a public share of 0 was estimated with a large rounding error."""
     for precision in (np.full(6, sigma**-2), np.eye(6) / sigma**2):
         sizes, spread = posterior_sizes(EXPECTED, KEYS, precision, SIZES / sigma**2)
         assert sizes == pytest.approx(SIZES, abs=4 * sigma)

@@ -1,4 +1,4 @@
-"""Distances on scales, and their expectation."""
+"""Tests of distances on scales and of their expected values."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,9 @@ NUMBERS = Column("X", lower=0, upper=10, edges=(0, 1, 2, 4, 10), codes={"N": "no
 
 
 def test_the_expectation_is_that_of_gaussian_errors_of_shares():
-    """20,000 draws: three standard errors of their mean are .015 of it. False alarms: under 1 in 100."""
+    """The test uses 20,000 draws. The tolerance of 1.5 % is three standard errors of the mean. The probability of a
+    false alarm is less than 1 in 100.
+    """
     scale, rng = Scale.of(NUMBERS), np.random.default_rng(0)
     shares, deviations = np.array([0.2, 0.3, 0.25, 0.15, 0.1]), np.array([0.004, 0.001, 0.003, 0.002, 0.0])
     errors = rng.normal(0, deviations, (20_000, 5))
@@ -27,7 +29,6 @@ def test_what_is_missing_counts_by_itself():
 
 
 def test_groups_of_codes_have_a_place_in_their_middle_and_missing_ones_come_last():
-    """Bins 0 and 1 are one group, at 1; the code beside the numbers, which is group 0, comes last."""
     scale, order = Scale.of(NUMBERS).merged((1, 1, 3, 2, 0))
     assert scale.places.tolist() == [1.0, 3.0, 7.0]
     assert order == [1, 3, 2, 0]
@@ -35,8 +36,11 @@ def test_groups_of_codes_have_a_place_in_their_middle_and_missing_ones_come_last
 
 
 def test_errors_within_groups_of_codes_count_too():
-    """Three groups of six bins with errors of their own, and where rows are within them: as above, of 20,000 draws. Of
-    groups at their middles alone it is a quarter less."""
+    """The errors within the groups are included in the expected distance.
+
+    The test uses 20,000 draws and three groups of six bins. If the middle of each group is used, the distance is a
+    quarter smaller.
+    """
     scale = Scale.of(Column("X", lower=0, upper=6, edges=range(7), codes={"N": "none"}))
     groups = (0, 0, 1, 1, 1, 2, 3)
     shares, rng = np.array([0.1, 0.1, 0.15, 0.1, 0.15, 0.3, 0.1]), np.random.default_rng(0)

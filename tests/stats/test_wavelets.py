@@ -1,4 +1,4 @@
-"""Smoothed counts: nearer to the truth than noisy ones, peaks kept, the sum unchanged."""
+"""Tests of the smoothing of counts, which must reduce the error and preserve peaks and the sum."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,9 @@ def test_without_noise_nothing_changes():
 
 
 def test_smooth_counts_come_nearer_and_peaks_stay():
-    """Ages, and hours with a peak of half the rows: the mean absolute error over 20 draws of the noise."""
+    """The mean absolute error over 20 draws is used for ages, and for hours with a peak that
+    contains half of the rows.
+    """
     ages = 500 * np.exp(-(((np.arange(85) - 30) / 25) ** 2))
     hours = np.where(np.arange(99) == 40, 15_000.0, 50.0)
     for truth, gain in ((ages, 0.6), (hours, 0.6)):

@@ -1,4 +1,6 @@
-"""Marginals of private rows: what is charged, before which rows are read, and the noise that is claimed."""
+"""Tests of marginals of private rows: the charge is made before the rows are read, and the noise has the stated
+variance.
+"""
 
 import numpy as np
 import pytest
@@ -39,7 +41,10 @@ def test_merges_before_it_adds_noise(table):
 
 @pytest.mark.parametrize("noise", [SeededNoise(1), SecureNoise()], ids=["seeded", "secure"])
 def test_noise_has_the_variance_that_is_claimed(noise):
-    """2,000 cells: a sample variance has relative s.d. √(2/2000) = 3 %; 20 % is beyond 6 s.d. (false alarm < 1e-9)."""
+    """With 2,000 cells, the sample variance has a relative standard deviation of √(2/2000) = 3 %.
+
+    The false alarm rate of 20 %, which is more than 6 standard deviations, is below 1e-9.
+    """
     schema = Schema("wide", (Column("A", values=tuple(range(2000))),))
     empty = CodedTable(np.zeros((0, 1), dtype=np.uint16), schema)
     measured = measure_marginal(empty, ("A",), Rho(0.005), Budget(Rho(1)), noise)
@@ -50,7 +55,7 @@ def test_noise_has_the_variance_that_is_claimed(noise):
 
 def test_is_charged_before_the_rows_are_read():
     class Untouchable:
-        """Its schema is public."""
+        """A table with a public schema and without rows."""
 
         def __init__(self, schema):
             self.schema = schema

@@ -1,4 +1,4 @@
-"""Measurements: what is one, and what they say of the number of rows."""
+"""Tests of the measurements of marginals and of the estimate of the number of rows."""
 
 import numpy as np
 import pytest

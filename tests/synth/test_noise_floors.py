@@ -9,7 +9,10 @@ from equistrata.synth.noise_floors import below_floor, sum_noise
 
 
 def test_the_floor_of_sizes_is_lower_where_strata_are_many_more_than_their_columns_values():
-    """Four columns of 2, 9, 5 and 2 values, 180 strata: at most .5·18/180 of the rows. Two of 2 and 9: a quarter."""
+    """There are 180 strata if the columns have 2, 9, 5 and 2 values. The limit is then .5·18/180 of the number of rows.
+
+    If the columns have 2 and 9 values, the limit is a quarter of the number of rows.
+    """
     few, many = (2, 9), (2, 9, 5, 2)
     for values, most in ((few, 0.25), (many, 0.05)):
         sigma = most * 1000 / (NOISE_L1 * math.prod(values))

@@ -1,4 +1,4 @@
-"""Plans of synthesis: what they expect is what the mechanisms measure, by their logs, on made tables."""
+"""Tests of the planned noise, which is compared with the logs of the mechanisms for simulated tables."""
 
 from itertools import combinations
 from math import pi, prod, sqrt
@@ -30,7 +30,7 @@ SIZES = (3, 2, 4, 5)
 
 
 def planned(name, rows, rho, strata=(), sizes=SIZES):
-    """A plan of one choice for the sizes that a made table has, and the table. See test_large_strata for the others."""
+    """Return a table and a plan with a single selection for its sizes. Other plans are in test_large_strata."""
     table = table_of(rows, sizes)
     cut = Strata.over(table.schema, strata)
     counts = np.bincount(cut.index(table), minlength=len(cut.keys)).tolist()
@@ -40,7 +40,9 @@ def planned(name, rows, rho, strata=(), sizes=SIZES):
 
 
 def floor_of(steps, columns, cells):
-    """The L1 norm of the noise on so many cells of what was measured, once or more."""
+    """Return the expected L1 norm of the noise of the given number of cells, which are measured
+    once or several times.
+    """
     sigmas = [step.sigma for step in steps if set(step.columns) == set(columns)]
     return sqrt(2 / pi) * cells / sqrt(sum(sigma**-2 for sigma in sigmas))
 
@@ -73,10 +75,12 @@ def test_a_plan_expects_what_is_measured(name, strata, rows, rho):
 @pytest.mark.parametrize("strata", [(), ("A",)])
 @pytest.mark.parametrize("seed", range(3))
 def test_msts_pairs_are_planned_with_the_parts_that_they_get(strata, seed):
-    """Parts by cells to the power 2/3: σ of pairs of 6 and of 240 cells differs by 3.4, of equal parts by none.
+    """The shares are proportional to the number of cells to the power of 2/3. The ratio of the noise scales for pairs
+    of 6 and 240 cells is 3.4.
 
-    What is planned of a pair is exact up to one factor for all pairs of a run: what is bought has other cells than the
-    mean, and may be less than it might be. A level within strata has more cells, so a larger part.
+    The planned noise of a pair is exact up to a constant factor for all pairs of a run. The reason is that the measured
+    pairs have a different mean number of cells, and that fewer pairs may be measured. A level in the strata has more
+    cells and therefore a larger share.
     """
     sizes, rng = (2, 3, 5, 12, 20), np.random.default_rng(seed)
     alike = rng.integers(0, 60, 20_000)[:, None]
@@ -102,7 +106,9 @@ def test_msts_pairs_are_planned_with_the_parts_that_they_get(strata, seed):
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_the_noise_of_a_table_is_about_the_expected(name):
-    """50 times 4 columns of 5 cells: the mean of 1,000 |noise|, within 10 % (four standard deviations)."""
+    """The test uses 50 runs with 4 columns of 5 cells. The tolerance for the mean of the 1,000 absolute values is 10 %,
+    which is four standard deviations.
+    """
     plan, table = planned(name, 5000, 0.01, sizes=(5, 5, 5, 5))
     far = []
     for seed in range(50):
@@ -114,7 +120,7 @@ def test_the_noise_of_a_table_is_about_the_expected(name):
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize("strata", [(), ("A",)])
 def test_pairs_are_readable_from_where_the_gate_opens(name, strata):
-    """All pairs have as many cells, so all become readable together."""
+    """All pairs have the same number of cells, so they become readable at the same ρ."""
     plan, table = planned(name, 3000, 1.0, strata, sizes=(4, 4, 4, 4))
     least = {pair: rho for pair, rho in plan.smallest_rho().items() if not set(pair) & set(strata)}
     (rho,) = set(least.values())
@@ -137,7 +143,7 @@ def test_a_larger_pair_needs_more(name):
 
 @pytest.mark.parametrize("strata", [(), ("A",)])
 def test_a_round_of_gem_can_be_read_where_a_pair_is_called_readable(strata):
-    """Its gate opens at a round that is pure noise; a plan calls half of that readable."""
+    """A round is measured even if it is pure noise, but a pair is planned as readable only for half of this noise."""
     plan, table = planned("gem", 3000, 1.0, strata)
     bought = plan.smallest_rho()
     for rho in {price for price in bought.values() if price}:
@@ -183,7 +189,7 @@ def test_wide_columns_have_merged_codes_in_pairs():
 
 
 def test_the_least_price_of_wide_columns_is_found_without_overflow():
-    """Evenly spread counts have no detail; noise over it once left the range of floats, with a warning."""
+    """Regression test: if the counts are uniform, a ratio to the noise was too large for a float."""
     plan, _ = planned("mst", 3000, 0.001, ("C",), sizes=(100, 60, 5, 5, 5, 5))
     assert all(plan.smallest_rho().values())
 

@@ -1,4 +1,4 @@
-"""What can be known of a fit's size before a row is seen."""
+"""Tests of the size of a fit, which is computed before the rows are read."""
 
 import time
 from itertools import combinations
@@ -40,7 +40,6 @@ def test_the_cells_of_all_marginals_are_those_of_each_added_up(degree):
 
 @pytest.mark.parametrize("sizes", [(2, 9, 3, 5), (4, 4, 4, 4), (7,), (3, 8)])
 def test_no_spanning_tree_has_more_cells(sizes):
-    """Against the greedy algorithm that is known to find it (Kruskal's)."""
     part, found = dict(enumerate(range(len(sizes)))), []
     for a, b in sorted(combinations(range(len(sizes)), 2), key=lambda pair: -sizes[pair[0]] * sizes[pair[1]]):
         if part[a] != part[b]:
@@ -51,7 +50,7 @@ def test_no_spanning_tree_has_more_cells(sizes):
 
 
 TIED = [Impossible(("c0", "c1", "c2"), ((0,), (0,), (0,)))]
-# No two values of a column are alike, so that no combination of them can be listed with others.
+# All values of a column are different, so the combinations cannot be merged.
 BUSY = [Impossible(("c0", "c1", "c2"), ((n,), (n,), (n,))) for n in range(200)]
 
 
@@ -74,7 +73,7 @@ def test_what_would_fail_after_it_was_paid_for_is_refused(synthesizer, strata, s
 
 
 def test_what_is_refused_does_fail():
-    """The two sentences are about the same thing: an MST that is let run raises, once it has measured."""
+    """If this check is not used, the same error must be raised by MST after the measurements."""
     strata = whole([12, 12, 12], TIED)
     small = MST(engine=MirrorDescent(most_cells=1500))
     with pytest.raises(InputError, match="needs 1,728 cells, more than 1,500"):
@@ -85,18 +84,18 @@ def test_what_is_refused_does_fail():
 
 
 def test_a_pair_too_wide_for_any_model_is_left_out_instead():
-    """It was refused while MST's one tree had to span all columns."""
+    """Regression test for an error that was raised because a single tree had to contain all of the columns."""
     strata = whole([40, 40, 2])
     small = MST(engine=MirrorDescent(most_cells=1500))
     assert size(small, strata).fits == 1
     codes = np.random.default_rng(0).integers(0, 40, (2000, 1))
     table = CodedTable(np.hstack([codes, codes, codes % 2]).astype(np.uint8), strata.schema)
-    found = fit(small, table, Rho(5000.0), SeededNoise(0)).measurements  # so much that no codes are merged
+    found = fit(small, table, Rho(5000.0), SeededNoise(0)).measurements  # so large that no codes are merged
     assert {m.columns for m in found if len(m.columns) == 2} == {("c0", "c2"), ("c1", "c2")}
 
 
 def test_structural_zeros_count_where_they_hold():
-    """Columns are tied in one stratum only; it decides."""
+    """The columns are connected in only one of the strata. The size is the size of this stratum."""
     tied = [Impossible(("c3", "c0", "c1", "c2"), ((1,), (0,), (0,), (0,)))]
     strata = Strata.over(schema([60, 60, 60, 2], tied), ["c3"])
     with pytest.raises(InputError, match="216,000 cells, more than 131,072"):
@@ -132,6 +131,6 @@ def test_many_strata_lean_by_tables_of_their_square():
     many = Strata.over(schema([3000, 3, 3]), ["c0"])
     assert size(MST(), many).together > 8 * 3000**2 * 4
     assert size(MST(), many).borrowing > 60
-    more = Strata.over(schema([3001, 3, 3]), ["c0"])  # none borrows
+    more = Strata.over(schema([3001, 3, 3]), ["c0"])  # there is no shrinkage
     assert (size(MST(), more).together, size(MST(), more).borrowing) == (0, 0)
     assert size(MST(), many, shrinkage=False).together == size(MST(), many, shrinkage=False).borrowing == 0

@@ -1,4 +1,4 @@
-"""Measurements in files: what comes back, and what is no such file."""
+"""Tests of measurements in files: valid files are read back, and invalid files raise an error."""
 
 import json
 

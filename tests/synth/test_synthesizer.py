@@ -1,4 +1,4 @@
-"""The synthesizer by scikit-learn's conventions: settings, clones, data frames in and out, labels."""
+"""Tests of the scikit-learn interface of the synthesizer: parameters, clones, data frames and labels."""
 
 import math
 from dataclasses import replace
@@ -96,7 +96,7 @@ def test_an_unknown_setting_is_refused():
 
 
 def test_a_declared_unit_is_not_passed_over():
-    """Noise would be for one row, under a schema that says that several are protected together."""
+    """The noise would be for a single row, although the schema protects several rows together."""
     declared = replace(SCHEMA, unit=Unit("HOME", 3))
     with pytest.raises(InputError, match=r"declares a unit, all rows with one HOME, .* and fit protects one row"):
         StratifiedSynthesizer(seed=0).fit(people(), declared)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,7 @@ from equistrata.flows.cli.reading.asking import (
     words_of,
     words_of_term,
 )
-from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, setting
+from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, setting, worker_setting
 from equistrata.flows.run.foreground import progress_bars
 
 if TYPE_CHECKING:
@@ -60,6 +59,7 @@ class EstimateSettings(Settings):
     )
     q: float = setting(0.5, "Of a quantile.", gt=0, lt=1)
     unweighted: Flag = setting(False, "Of rows of the file, not of people, where the release has a survey weight.")
+    workers: int = worker_setting("Processes that fit replicates in parallel.")
     plot: Path | None = setting(None, "Draw the intervals to this file (.svg, .png or .pdf).")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 
@@ -110,7 +110,7 @@ def estimate_command(settings: EstimateSettings) -> None:
     with warnings_as_notes(), progress_bars(err) as bar:
         bar("read", 0, 0)
         release.answers.progress = lambda done, of: bar("replicates", done, of)
-        release.answers.workers = os.cpu_count() or 1
+        release.answers.workers = settings.workers
         asked = {
             "of": asked_of(release, of),
             "by": settings.by,

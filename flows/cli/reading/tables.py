@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from pydantic import Field
 
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import err, print_lines
 from equistrata.flows.cli.options import command
-from equistrata.flows.config.settings import ByPlace, Settings, setting
+from equistrata.flows.config.settings import ByPlace, Settings, setting, worker_setting
 from equistrata.flows.run.foreground import progress_bars
 
 if TYPE_CHECKING:
@@ -31,9 +28,7 @@ class ReplicateSettings(Settings):
         ..., "Folder to make, with replicate-01.parquet and so on; of weights, a .parquet or .csv file."
     )
     seed: int = setting(0, "Makes them reproducible. Public: it protects nothing.", ge=0)
-    workers: int = Field(
-        default_factory=lambda: os.cpu_count() or 1, ge=1, description="Processes that make them side by side."
-    )
+    workers: int = worker_setting("Processes that make the tables in parallel.")
 
 
 @command("replicate", ReplicateSettings)
@@ -96,19 +91,27 @@ def _write_weights(release: Release, settings: ReplicateSettings, count: int) ->
 
 class ExportSettings(Settings):
     release: ByPlace[Path] = setting(..., "The release's folder.")
-    output: ByPlace[Path] = setting(..., "File to make: .dta for Stata, .sav for SPSS (with pyreadstat).")
+    output: ByPlace[Path] = setting(
+        ...,
+        "File to make: .dta for Stata, .sav for SPSS (with pyreadstat), .xml for DDI-Codebook, .json for OpenLineage.",
+    )
 
 
 @command("export", ExportSettings)
 def export_command(settings: ExportSettings) -> None:
-    """Export the rows to a file for Stata or SPSS, with the labels of the code book.
+    """Export the rows to a file for Stata or SPSS, with the labels of the code book, or describe them without rows.
 
-    There is no privacy cost. The intervals that are computed by these packages do not account for the noise. Use
-    equistrata estimate or the replicates to compute intervals.
+    A .xml file is a code book in DDI-Codebook 2.5, which archives and equistrata schema draft read. A .json file is an
+    OpenLineage event, which contains the names of the job, of the data set on the card and of the columns.
 
-    [bold]Example[/bold]: equistrata export my-release my-release.dta
+    There is no privacy cost. The intervals that Stata and SPSS compute do not account for the noise. Use equistrata
+    estimate or the replicates to compute intervals.
+
+    [bold]Examples[/bold]
+      equistrata export my-release my-release.dta
+      equistrata export my-release my-release.xml
     """
-    from equistrata.analysis.exports import export
+    from equistrata.analysis.interchange.exports import export
     from equistrata.analysis.release import Release
     from equistrata.flows.run.new_files import check_new_file
 

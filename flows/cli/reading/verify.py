@@ -19,6 +19,8 @@ class VerifySettings(Settings):
     registry: Path | None = setting(None, "Write the release as an entry of the registry of deployments (YAML).")
     croissant: Path | None = setting(None, "Write it as schema.org and Croissant metadata (JSON-LD).")
     dcat: Path | None = setting(None, "Write it as a W3C DCAT 3 data set (JSON-LD).")
+    license: str | None = setting(None, "Address of the license, for --croissant and --dcat.")
+    url: str | None = setting(None, "Address of the web page of the release, for --croissant and --dcat.")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 
@@ -59,7 +61,7 @@ def verify_command(settings: VerifySettings) -> None:
             )
         if found:
             raise InputError(f"release {str(settings.release)!r} does not hold: " + "; ".join(found))
-        from equistrata.analysis.metadata import croissant, dcat, registry_entry
+        from equistrata.analysis.interchange.metadata import croissant, dcat, registry_entry
 
         if settings.registry is not None:
             import yaml
@@ -69,6 +71,6 @@ def verify_command(settings: VerifySettings) -> None:
                 made.write_text(entry, "utf-8")
         for target, described in ((settings.croissant, croissant), (settings.dcat, dcat)):
             if target is not None:
-                said = json.dumps(described(release), indent=2, ensure_ascii=False)
+                said = json.dumps(described(release, settings.license, settings.url), indent=2, ensure_ascii=False)
                 with new_file(target) as made:
                     made.write_text(said + "\n", "utf-8")

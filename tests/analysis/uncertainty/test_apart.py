@@ -1,4 +1,4 @@
-"""Counts of strata that were measured one by one, as by the table of all."""
+"""Tests that counts of separately measured strata are equal to the counts of a single table."""
 
 import numpy as np
 import pytest
@@ -46,14 +46,14 @@ def test_strata_one_by_one_are_as_the_table_by_strata():
 
 
 def test_what_a_stratum_did_not_measure_is_not_said():
-    measurements = pairs()[:-1]  # b has no pair
+    measurements = pairs()[:-1]  # stratum b has no pair
     parts = StratumCounts.of(STRATA, measurements, ("X", "G", "Y"))
     cells = np.zeros((3, 3, 2, 2))
     cells[0, 0, 0, 1] = cells[1, 0, 1, 1] = cells[2, 0, 1, :] = 1
-    assert parts.has(cells.reshape(3, -1)).tolist() == [True, False, True]  # of b, X alone
+    assert parts.has(cells.reshape(3, -1)).tolist() == [True, False, True]  # stratum b has only the margin of X
     assert StratumCounts.of(STRATA, [], ("X", "G", "Y")) is None
 
 
 def test_a_table_that_is_too_large_is_not_solved(monkeypatch):
     monkeypatch.setattr(apart, "MOST_NUMBERS", 71)
-    assert StratumCounts.of(STRATA, pairs(), ("X", "G", "Y")) is None  # 2 × 6² numbers
+    assert StratumCounts.of(STRATA, pairs(), ("X", "G", "Y")) is None  # the table has 2 × 6² numbers

@@ -1,4 +1,4 @@
-"""The variance between groups, learned from a release."""
+"""Tests of the variance between groups, which is estimated from a release."""
 
 import numpy as np
 from known_relations import SCHEMA, evidence_of, people
@@ -15,7 +15,6 @@ def learned(evidence):
 
 
 def test_a_group_that_alone_differs_raises_the_variance_of_its_column():
-    """W of one of six groups is another: no other group says so. Without it, W is the same in all."""
     alike = people(20_000, 3)
     codes = np.array(alike.codes)
     there = (codes[:, 0] == 1) & (codes[:, 1] == 1)

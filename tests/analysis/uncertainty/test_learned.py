@@ -1,4 +1,4 @@
-"""The misfit that measured pairs tell."""
+"""Tests of the misfit, which is estimated from the measured pairs."""
 
 import numpy as np
 import pytest
@@ -13,8 +13,11 @@ from equistrata.synth.registry import mechanism
 
 
 def test_what_sets_of_three_columns_say_of_the_misfit_is_of_their_pairs():
-    """Nine columns that are alike through one that is not there, in a chain of sets of three. By their cells, each of
-    six rows, s was .0027, half of what a pair of them is off by."""
+    """Regression test: the misfit was estimated from the cells of sets of three columns, and it was half of the true
+    value.
+
+    The nine columns are dependent because of an unobserved column, and they are measured in a chain of sets of three.
+    """
     rng, names = np.random.default_rng(0), "ABCDEFGHI"
     schema = Schema("alike", tuple(Column(name, values=tuple(range(8))) for name in names))
     kind = rng.integers(0, 8, 3000)

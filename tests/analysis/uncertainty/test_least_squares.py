@@ -7,7 +7,7 @@ from equistrata.synth.measurements import Measurement
 
 
 def exact(table, columns, sigma, groups=(), where=()):
-    """A measurement without noise that says it has some."""
+    """Return a measurement with a noise scale but without noise."""
     fixed = dict(where)
     rows = table.take(
         np.logical_and.reduce([table.column(n) == c for n, c in fixed.items()] or [np.ones(len(table), bool)])
@@ -21,7 +21,7 @@ def test_exact_measurements_give_exact_counts_and_their_least_squares_variance()
     found = [exact(table, ("X",), 2.0), exact(table, ("X", "Y"), 3.0)]
     x = LeastSquares.of(SCHEMA, found, ("X",))
     assert x.counts([m.values for m in found]) == pytest.approx(table.marginal(("X",)))
-    # Two measurements of each cell: variance 4, and the sum of two cells of variance 9.
+    # The two measurements of each cell have variance 4, and 18 for the sum of two cells with variance 9.
     assert np.diag(x.covariance) == pytest.approx(1 / (1 / 4 + 1 / 18))
     assert x.missing.size == 0
     joint = LeastSquares.of(SCHEMA, found, ("X", "Y"))
@@ -52,7 +52,7 @@ def test_strata_that_were_measured_by_themselves_add_up():
 
 
 def test_the_covariance_is_that_of_the_noise():
-    """400 draws of the noise alone: no variance is off by more than a fifth (chance of a false alarm below 1e-4)."""
+    """The test uses 400 draws of the noise. The probability of a false alarm is less than 1e-4."""
     evidence = evidence_of(people(2000), 1.0, ["G"])
     table = LeastSquares.of(SCHEMA, evidence.all, ("G", "X"))
     rng = np.random.default_rng(1)

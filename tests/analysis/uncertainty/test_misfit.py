@@ -9,7 +9,7 @@ from equistrata.analysis.uncertainty.misfit import with_margins
 
 
 def test_cells_with_known_margins_vary_as_normal_ones_given_their_sums():
-    """By the law of normal variables given linear ones: Σ − ΣDᵀ(DΣDᵀ)⁺DΣ."""
+    """The conditional covariance of normal variables, given linear sums, is Σ − ΣDᵀ(DΣDᵀ)⁺DΣ."""
     rng = np.random.default_rng(0)
     variance, functionals = rng.random((3, 4)) * 9, rng.normal(size=(5, 12))
     rows, columns = np.repeat(np.eye(3), 4, axis=1), np.tile(np.eye(4), 3)
@@ -21,13 +21,13 @@ def test_cells_with_known_margins_vary_as_normal_ones_given_their_sums():
 
 def test_a_cell_that_was_measured_has_no_misfit_and_two_columns_of_two_have_one():
     left = with_margins(np.eye(4), np.array([[4.0, 4.0], [4.0, 4.0]]))
-    assert np.abs(left.sum(0)) == pytest.approx(0)  # all four move together
+    assert np.abs(left.sum(0)) == pytest.approx(0)  # all four cells move together
     assert with_margins(np.eye(4), np.array([[0.0, 4.0], [4.0, 4.0]])) == pytest.approx(0)
 
 
 @pytest.mark.slow
 def test_draws_do_not_depend_on_the_hashes_of_names():
-    """They did: sets of columns came in the order of a set, which Python changes from run to run."""
+    """Regression test: the order of the sets of columns depended on the hash seed of Python."""
     script = """
 import numpy as np
 from equistrata.analysis.uncertainty.misfit import table_effects

@@ -1,4 +1,4 @@
-"""Replicates are models made as the release's was."""
+"""Tests that a replicate is fitted in the same way as the model of the release."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from equistrata.synth.models.estimation import MirrorDescent
 
 @pytest.mark.parametrize("selection", ["shared", "per-stratum"])
 def test_a_replicate_is_fitted_as_the_release_was_and_the_fitted_model_is_made_once(selection, monkeypatch):
-    """From nothing: one that began where the released model ended would stop near it, and be too like it."""
+    """A replicate must not start from the fitted model, because it would then be too similar to the model."""
     starts, descend = [], MirrorDescent.estimate
 
     def estimate(engine, schema, measurements, warm_start=None):

@@ -1,4 +1,6 @@
-"""The census out of the box: the Bureau's dictionaries as schemas, folktables' tasks, and PUMAs within their states."""
+"""Tests of the census data: schemas from the Census Bureau's dictionaries, the tasks of folktables, and PUMAs within
+states.
+"""
 
 import csv
 from dataclasses import replace
@@ -18,7 +20,7 @@ from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.inputs import schema_of, source_of
 
 YEARS = [2017, 2018, 2019]
-# A child of a reference person, a wage earner, one without wages, one out of work with a loss.
+# A child, a person with wages, a person without wages, and an unemployed person with a loss.
 PEOPLE = pd.DataFrame({
     "PUMA": ["00100", "00100", "00300", "00400"], "ST": "50", "PWGTP": [10, 20, 30, 40], "AGEP": [9, 45, 17, 70],
     "PINCP": [np.nan, 52000, 101, -500], "WKHP": [np.nan, 40, 1, np.nan], "WAGP": [np.nan, 52000, 0, 0],
@@ -126,7 +128,9 @@ def test_without_a_public_list_pumas_are_asked_for(year, survey, state):
 
 @pytest.mark.parametrize(("year", "many"), [(2021, 2351 - 5 + 27), (2022, 2462 - 6 + 24)])
 def test_every_puma_of_a_census_is_there(year, many):
-    """As many as the Census Bureau has delineated in the states and Puerto Rico; folktables has no file of DC."""
+    """The expected numbers are those of the Census Bureau for the states and Puerto Rico. The files of folktables do
+    not contain DC.
+    """
     from folktables.load_acs import state_list
 
     assert len(census_schema(year, "1-Year", state_list, columns=["PUMA"])["PUMA"].values) == many

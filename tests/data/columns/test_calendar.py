@@ -1,4 +1,4 @@
-"""Periods of the calendar that bins of dates make up, and that they do not."""
+"""Tests of calendar periods, which must be a union of the bins of a date column."""
 
 import datetime as dt
 
@@ -20,7 +20,6 @@ def column(every, lower="2018-11-05", upper="2021-02-17", **more):
     "text", ["2019", "2019-Q4", "2020Q1", "2020-02", "2018-12 to 2020-06", "2019-07-01 to 2019-12"]
 )
 def test_a_period_is_the_bins_that_hold_its_days_or_is_refused(every, text):
-    """Against every day by itself."""
     since, period = column(every), days_of(text)
     days = [since.days(code) for code in range(since.bins)]
     inside = [code for code, (first, last) in enumerate(days) if period[0] <= first and last <= period[1]]

@@ -1,4 +1,4 @@
-"""Columns of dates: declared, read in their format, coded by the calendar, drawn as dates, and refused when wrong."""
+"""Tests of date columns: how they are declared, parsed, coded and sampled, and which errors are raised."""
 
 from __future__ import annotations
 

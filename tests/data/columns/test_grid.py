@@ -1,4 +1,4 @@
-"""Bins of columns that declare bounds alone: public, fine, and true to whole numbers."""
+"""Tests of the bins of numeric columns that are declared with bounds only."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -32,7 +32,7 @@ def test_edges_ascend_from_bound_to_bound(bounds, scale, integer):
 
 @given(BOUNDS, st.booleans())
 def test_the_scale_that_follows_from_bounds_leaves_no_column_in_a_few_bins(bounds, integer):
-    """Codes of dates, 20230101 to 20241231, were one bin of two digits."""
+    """Regression test for a column of dates in the form 20230101, in which all of the values were in the same bin."""
     edges = fine_edges(*bounds, scale_of(*bounds, integer), integer)
     assert len(edges) > min(100, bounds[1] - bounds[0] if integer else np.inf)
 
@@ -51,7 +51,7 @@ ROUND = np.array([1_200.0, 34_000.0, 34_000.0, 87_000.0, 150_000.0])
 
 @pytest.mark.parametrize("integer", [True, False])
 def test_rounded_numbers_are_drawn_around_what_they_say(integer):
-    """Bins ended at incomes in thousands, so these were drawn 500 too low."""
+    """Regression test for bins that end at a multiple of 1,000, so that the sampled values are too small."""
     column = Column("x", lower=-5_000, upper=160_000, integer=integer, release="draw", scale="rounded")
     numbers = np.concatenate([np.repeat(ROUND, 2000), [0.0] * 50])
     table = CodedTable.encode(pd.DataFrame({"x": numbers}), Schema("one", (column,)))
@@ -94,7 +94,7 @@ def test_few_whole_numbers_have_a_bin_each_and_come_back(bounds):
 
 @pytest.mark.parametrize("bounds", [(0, 200_000), (-50, 200_000), (-900, 0)])
 def test_a_zero_of_real_numbers_stands_alone_on_a_logarithmic_scale(bounds):
-    """Three quarters have no bonus: they came back as numbers from 0 to 200, none of them 0."""
+    """Regression test for a column with many zeros, which were released as numbers between 0 and 200."""
     column = Column("x", lower=bounds[0], upper=bounds[1], release="draw", scale="logarithmic")
     numbers = np.array([bounds[0], 0.0, 0.0, bounds[1], np.sum(bounds) / 4])
     table = CodedTable.encode(pd.DataFrame({"x": numbers}), Schema("one", (column,)))
@@ -109,7 +109,9 @@ def test_a_zero_of_real_numbers_stands_alone_on_a_logarithmic_scale(bounds):
 
 @pytest.mark.parametrize(("decimals", "bins"), [(0, 91), (1, 901), (2, 902), (None, 902)])
 def test_decimals_are_those_declared_and_no_bin_is_narrower_than_the_last(decimals, bins):
-    """Of one decimal each number has a bin: 40.0 hours, of half the rows, came back as 39.94 and the like."""
+    """Regression test for a column with one decimal. The values must not have more than one decimal if they are
+    released.
+    """
     column = Column("x", lower=10, upper=100, release="draw", decimals=decimals)
     assert column.bins == bins
     numbers = np.append(np.random.default_rng(0).uniform(10, 100, 1000).round(1), [10.0, 10.1])
@@ -129,7 +131,7 @@ def test_decimals_are_those_declared_and_no_bin_is_narrower_than_the_last(decima
     ],
 )
 def test_the_lower_bound_has_a_bin_as_narrow_as_all_others(declared, numbers):
-    """Grades of 1.0, of two fifths of the rows, all came back as 1.1."""
+    """Regression test for values that are equal to the lower bound. The values must not be changed."""
     column = Column("x", release="draw", **declared)
     table = CodedTable.encode(pd.DataFrame({"x": numbers * 50}), Schema("one", (column,)))
     assert table.decode(np.random.default_rng(0))["x"].tolist() == numbers * 50
@@ -137,7 +139,7 @@ def test_the_lower_bound_has_a_bin_as_narrow_as_all_others(declared, numbers):
 
 
 def test_numbers_of_a_bin_are_drawn_alike():
-    """Of 50.001 and 50.002, one bin, three quarters were the first."""
+    """Regression test for two values in the same bin. The probability of each of the values must be the same."""
     column = Column("x", lower=49, upper=51, decimals=3, release="draw")
     numbers = 50 + np.arange(1, 11).repeat(4000) / 1000
     table = CodedTable.encode(pd.DataFrame({"x": numbers}), Schema("one", (column,)))
@@ -150,7 +152,9 @@ def test_numbers_of_a_bin_are_drawn_alike():
 
 @pytest.mark.parametrize("decimals", [3, None])
 def test_no_draw_has_more_digits_than_a_number_may(decimals):
-    """Between the last decimal below zero and zero there is no number: -5e-324 was released."""
+    """Regression test for the value -5e-324, which was released because there is no number between zero and the largest
+    decimal below zero.
+    """
     column = Column("x", lower=-20, upper=50, decimals=decimals, scale="logarithmic", release="draw")
     codes = np.arange(column.bins, dtype=np.uint16)[:, None].repeat(20, axis=0)
     back = CodedTable(codes, Schema("one", (column,))).decode(np.random.default_rng(0))["x"].to_numpy()
@@ -170,7 +174,9 @@ def test_no_draw_has_more_digits_than_a_number_may(decimals):
     ],
 )
 def test_a_column_made_in_code_has_the_bins_of_one_in_a_file(declared):
-    """Without a scale it had those of releases before 2026-11-25: a thousand of one width, up to a million."""
+    """If the scale is not given, the default must be the same as in a file. The default was 1,000 bins of equal width
+    before 2026-11-25.
+    """
     of_file = Schema.from_dict({"columns": {"x": declared}})["x"]
     in_code = {name: tuple(given) if isinstance(given, list) else given for name, given in declared.items()}
     assert Column("x", **in_code).cuts == of_file.cuts
@@ -202,7 +208,6 @@ def test_real_numbers_have_bins_of_a_round_width(bounds, width):
 
 
 def test_bins_do_not_change_with_the_unit():
-    """Thousands instead of ones: the same bins, in the other unit."""
     for bounds in ((0, 250), (10, 60), (-2, 40)):
         thousands = (1000 * bounds[0], 1000 * bounds[1])
         assert scale_of(*bounds) == scale_of(*thousands)
@@ -217,7 +222,7 @@ def test_bins_do_not_change_with_the_unit():
     st.sampled_from(get_args(Scale)),
 )
 def test_numbers_are_in_the_same_bins_in_another_unit(bounds, power, scale):
-    """By 0.001, 0.2 is the upper bound and more than a fifth, and 0.009 is 0.009000000000000001."""
+    """If the value is multiplied by 0.001, it can be larger than the upper bound because of rounding."""
     rows = np.unique(
         np.linspace(*bounds, 997).round(2).tolist()
         + list(range(int(bounds[0]), int(bounds[1]), 1 + int(bounds[1]) // 500))
@@ -239,13 +244,15 @@ def test_numbers_are_in_the_same_bins_in_another_unit(bounds, power, scale):
     ],
 )
 def test_room_for_rounding_is_none_for_codes_beside_wide_bounds(column, number):
-    """-9 was 0 where the upper bound is 1e10, since a billionth of that is 10."""
+    """Regression test for a large tolerance. The value -9 was used as 0 because the difference is less than the
+    tolerance.
+    """
     with pytest.raises(InputError, match="outside its declared bounds"):
         encoded(pd.Series([number]), column)
 
 
 def test_wide_bounds_keep_the_bins_near_zero():
-    """Up to a billionth of the range they had been one bin."""
+    """Regression test for numbers that are less than a billionth of the range, which were in the same bin."""
     column = Column("X", lower=0, upper=1e12, integer=True, scale="logarithmic")
     assert column.cuts[:4] == (0.0, 0.5, 1.5, 2.5)
     assert encoded(pd.Series([1, 2, 1_000_000_000_000]), column)[0].tolist() == [1, 2, column.bins - 1]
@@ -254,7 +261,7 @@ def test_wide_bounds_keep_the_bins_near_zero():
 
 
 def test_a_number_that_a_rule_cuts_off_is_not_drawn_beyond_the_cut():
-    """The bin from 0.3 on is around 0.3, which a rule on numbers over 0.3 does not mean."""
+    """The first number of the bin is 0.3, which is not greater than 0.3."""
     declared = "{X: {lower: 0, upper: 1, scale: logarithmic}, JOB: {values: [a, b]}}"
     text = f"columns: {declared}\nimpossible: [{{X: '>0.3', JOB: a}}]"
     schema = Schema.from_dict(yaml.safe_load(text))
@@ -268,7 +275,6 @@ def test_a_number_that_a_rule_cuts_off_is_not_drawn_beyond_the_cut():
 
 @pytest.mark.parametrize("integer", [True, False])
 def test_rules_on_values_cut_fine_bins(integer):
-    """A range in a rule is a union of bins, however fine, and no drawn value breaks it."""
     pay = f"{{lower: -500, upper: 100000, integer: {str(integer).lower()}}}"
     text = f"columns: {{PAY: {pay}, JOB: {{values: [no, yes]}}}}\nimpossible: [{{PAY: '>12345', JOB: 'no'}}]"
     schema = Schema.from_dict(yaml.safe_load(text.replace("[no, yes]", "['no', 'yes']")))
@@ -290,7 +296,7 @@ def test_rules_on_values_cut_fine_bins(integer):
 
 
 def test_bins_of_so_many_decimals_are_called_by_their_numbers():
-    """Edges are halfway between numbers, which nobody who has cents would ask for."""
+    """The edges of the bins are halfway between two numbers, so the labels must not use the edges."""
     cost = Column("COST", lower=0, upper=5000, decimals=2, scale="rounded")
     words = [cost.words(key) for key in cost.keys]
     assert words[:3] + words[98:102] == ["0", "0.01", "0.02", "0.98", "0.99", "1 to 1.05", "1.06 to 1.15"]
@@ -325,7 +331,10 @@ LIMITS = [
 
 @pytest.mark.parametrize(("declared", "numbers"), LIMITS)
 def test_values_at_bounds_are_cells_of_their_own_and_come_back(declared, numbers):
-    """Of a detection limit of 45 that 93 % of the rows have, .8 % of released rows had 45, and 46 % of whole ones."""
+    """Regression test for values that are equal to a limit of detection.
+
+    The share of these rows was .8 % instead of 93 %, and 46 % for integers.
+    """
     schema = Schema.from_dict({"columns": {"x": declared}})
     column = schema["x"]
     codes, _, _ = encoded(pd.Series(numbers), column)
@@ -346,7 +355,7 @@ def test_values_at_bounds_are_cells_of_their_own_and_come_back(declared, numbers
 
 
 def test_no_other_column_has_cells_for_its_bounds():
-    """Whole numbers that have a bin each, dates, declared edges, and schemas of earlier releases."""
+    """The cases are whole numbers with one bin each, dates, declared edges, and schemas of earlier releases."""
     bounds = {"lower": 0, "upper": 99}
     dates_ = {"type": "date", "lower": "2020-01-01", "upper": "2024-12-31"}
     for declared in ({**bounds, "integer": True}, {**bounds, "edges": [0, 50, 99]}, dates_, {"values": [0, 1]}):
@@ -360,7 +369,7 @@ def test_no_other_column_has_cells_for_its_bounds():
 
 
 def test_a_bound_in_another_unit_is_the_bound():
-    """0.7 · 0.1 is less than 0.07 where that is the limit, and 9 · 0.001 more than 0.009."""
+    """Due to rounding, 0.7 · 0.1 is less than 0.07 and 9 · 0.001 is greater than 0.009."""
     for lower, upper, rows in ((0.07, 0.9, [0.7 * 0.1, 9 * 0.1]), (0.009, 0.07, [9 * 0.001, 0.7 * 0.1])):
         column = Column("x", lower=lower, upper=upper)
         assert encoded(pd.Series(rows), column)[0].tolist() == [0, column.bins - 1]

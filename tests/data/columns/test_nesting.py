@@ -1,4 +1,6 @@
-"""Columns within others: declared pairs, how rows are coded and released, strata that nest, and what is refused."""
+"""Tests of columns that are nested in other columns. The tests check the declaration, the coding, the strata and the
+errors.
+"""
 
 import json
 from dataclasses import asdict
@@ -61,7 +63,7 @@ def test_released_rows_are_coded_by_what_names_a_pair():
 @pytest.mark.parametrize(
     ("places", "message"),
     [
-        ([(36, 100), (36, 400)], "holds a value that the schema does not declare"),  # of another state
+        ([(36, 100), (36, 400)], "holds a value that the schema does not declare"),  # a place of another state
         ([(9, 100)], "holds a value that the schema does not declare"),
         ([(36, None)], "has missing cells"),
         ([(None, 100)], "has missing cells"),
@@ -125,7 +127,7 @@ def test_strata_name_what_a_column_lies_within():
     schema = schema_of()
     nested = Strata.over(schema, ["ST/PUMA", "SEX"])
     assert nested == Strata.over(schema, ["PUMA", "SEX"])
-    assert len(nested.keys) == 10  # five declared places, and no product with states
+    assert len(nested.keys) == 10  # the number of declared places, and not a product with the states
     assert (nested.label(nested.keys[6]), nested.file_name(nested.keys[6])) == (
         "PUMA=50/100,SEX=1",
         "PUMA=50%2F100,SEX=1",

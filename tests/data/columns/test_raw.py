@@ -27,7 +27,7 @@ TEXTS = Column("x", values=("1", "01", "True", "NA", "2024-01-01", "10", "other"
 UNKNOWN = None
 ZONED = pd.Timestamp("2024-01-01", tz="Asia/Tokyo")
 
-# cell, its number in a column of numbers, what it is among CODES, what it is among TEXTS
+# The cell, the value in a numeric column, the value in CODES and the value in TEXTS.
 CASES = [
     (1, 1.0, 1, "1"),
     (1.0, 1.0, 1, "1"),
@@ -46,8 +46,8 @@ CASES = [
     ("1e0", 1.0, UNKNOWN, UNKNOWN),
     ("1E1", 10.0, UNKNOWN, UNKNOWN),
     ("1_0", UNKNOWN, UNKNOWN, UNKNOWN),
-    ("\u0661", UNKNOWN, UNKNOWN, UNKNOWN),  # an Arabic 1
-    ("\uff11", UNKNOWN, UNKNOWN, UNKNOWN),  # a wide 1
+    ("\u0661", UNKNOWN, UNKNOWN, UNKNOWN),  # the digit 1 in Arabic
+    ("\uff11", UNKNOWN, UNKNOWN, UNKNOWN),  # the full-width digit 1
     ("\u00a01", UNKNOWN, UNKNOWN, UNKNOWN),
     ("0x1", UNKNOWN, UNKNOWN, UNKNOWN),
     ("1,0", UNKNOWN, UNKNOWN, UNKNOWN),
@@ -81,7 +81,7 @@ CASES = [
     (9007199254740993, 2.0**53, 9007199254740993, UNKNOWN),
     ("9007199254740993", 2.0**53, 9007199254740993, UNKNOWN),
     (9007199254740992, 2.0**53, UNKNOWN, UNKNOWN),
-    (2.0**53, 2.0**53, UNKNOWN, UNKNOWN),  # it stands for both
+    (2.0**53, 2.0**53, UNKNOWN, UNKNOWN),  # the number is equal to both
     (10**400, UNKNOWN, UNKNOWN, UNKNOWN),
     (float("inf"), UNKNOWN, UNKNOWN, UNKNOWN),
 ]
@@ -124,7 +124,6 @@ def test_recoded_values_overrule_equal_ones():
     st.lists(st.text("0123456789.eE+-_ \u0661", max_size=8) | st.floats(width=64).map(repr) | st.integers().map(str))
 )
 def test_many_texts_are_the_numbers_that_each_of_them_is(texts):
-    """Those that Arrow reads at once against those that Python reads one by one."""
     found, missing = numbers_of(pd.Series(texts, dtype="str").array)
     alone = [number_in(text) for text in texts]
     assert [None if np.isnan(number) else number for number in found] == alone
@@ -150,7 +149,7 @@ def test_a_day_is_that_of_its_own_zone():
     days, _, _ = read_numbers(pd.Series(cells, dtype=object), column)
     assert days[:3].tolist() == [19_813] * 3
     assert np.isnan(days[3])
-    assert read_numbers(pd.Series(cells[:1]), column)[0].tolist() == [19_813]  # of a column with a zone
+    assert read_numbers(pd.Series(cells[:1]), column)[0].tolist() == [19_813]  # the column has a time zone
 
 
 def test_what_cannot_be_read_exactly_is_no_other_value_either():

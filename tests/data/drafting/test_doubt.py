@@ -1,4 +1,4 @@
-"""What a careful reader may take in two ways is a question with its readings; nothing else is."""
+"""Tests that an ambiguous entry of a code book becomes a question with all of its readings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from equistrata.data.drafting.doubt import Decision, decide
 
 
 def row(values: str = "", label: str = "", **more: str) -> Decision:
-    """The decision on a dictionary's row."""
+    """Return the decision for a row of a code book."""
     line = {"name": "X", "label": label, "values": values, **more}
     return decide(read_dictionary([[*line], [*line.values()]], "book").columns["X"])
 
@@ -77,7 +77,7 @@ def test_labels_are_kept_exactly() -> None:
 
 
 def test_cigarettes() -> None:
-    """97 or more is a number, and 98 and 99 are none, however the book mixes them."""
+    """The value 97 is a number, and the values 98 and 99 are codes."""
     found = row("0 = none, 1 to 96 = cigarettes, 97 = 97 or more, 98 = refused, 99 = unknown")
     first = found.readings[0][1]
     assert (first["lower"], first["upper"], first["codes"]) == (0, 97, {98: "refused", 99: "unknown"})

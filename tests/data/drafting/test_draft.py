@@ -1,4 +1,4 @@
-"""The YAML of a draft: it is read back as it is meant, and its questions are open until they are answered."""
+"""Tests of the YAML file of a draft and of its open questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each format that is read, by a small book in the shape in which it is published, or made by its own library."""
+"""Tests of the formats of code books, each with a small example of the published format."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def decisions(path: Path, text: str | None = None) -> dict[str, Decision]:
 
 
 def plain(found: Decision) -> dict[str, object]:
-    """A declaration without its label."""
+    """Return a declaration without its label."""
     assert found.spec is not None, found.why
     return {key: value for key, value in found.spec.items() if key != "label"}
 

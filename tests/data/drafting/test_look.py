@@ -1,4 +1,4 @@
-"""What a look at rows says: no value becomes missing, no month a number, no last name a category."""
+"""Tests of the suggestions that are made from the rows of a table."""
 
 from __future__ import annotations
 

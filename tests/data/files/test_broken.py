@@ -1,4 +1,4 @@
-"""Files that are damaged, or would fill the memory: one sentence, soon, and no cell in it."""
+"""Tests that a damaged or very large file raises an error quickly, and that the error contains no cell."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCHEMA = Schema.from_dict({"columns": {"SEX": {"values": [1, 2]}, "AGE": {"lower
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_damaged_parquet_file_is_called_one(tmp_path: Path, seed: int) -> None:
-    """It had been "check its permissions"."""
+    """Regression test: the error advised to check the permissions of the file."""
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame({"SEX": rng.integers(1, 3, 4000), "JOB": [SECRET] * 4000, "AGE": rng.random(4000)})
     path = tmp_path / "people.parquet"
@@ -60,11 +60,11 @@ def test_a_line_that_would_fill_the_memory_is_refused(
     with pytest.raises(InputError, match=told) as caught:
         FileSource(str(path)).read(["SEX", "AGE"])
     assert "8675309" not in str(caught.value)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10  # KiB; the line has 64 MiB
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10  # in KiB. The line has 64 MiB
 
 
 def test_rows_that_are_all_too_wide_are_told_by_their_lines(tmp_path: Path) -> None:
-    """It had been "holds no rows"."""
+    """Regression test: the error said that the file has no rows."""
     (tmp_path / "people.csv").write_text("SEX,AGE\n1,5,\n2,6,\n")
     found = check_table(tmp_path / "people.csv", SCHEMA, SCHEMA.names)
     assert (found.rows, found.fits) == (0, False)

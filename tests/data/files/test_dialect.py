@@ -1,4 +1,4 @@
-"""CSV files as people have them: delimiters, decimal commas, encodings; declared, or as the header line alone shows."""
+"""Tests of CSV files with other delimiters, decimal separators and encodings."""
 
 import json
 import re
@@ -156,7 +156,7 @@ def test_a_dialect_goes_with_the_schema_but_not_into_its_digest():
     schema, plain = schema_of(COMMA), schema_of("")
     assert schema.digest == plain.digest
     assert schema.select(["pay"]).file == schema.file != PLAIN
-    assert schema.coded().file == PLAIN  # released files are ours
+    assert schema.coded().file == PLAIN  # released files always use the default dialect
     document = json.loads(json.dumps(asdict(schema)))
     assert Schema.from_plain(document) == schema
     del document["file"]
@@ -180,7 +180,7 @@ def test_signs_and_parentheses_around_numbers_are_no_numbers(cell):
 
 @pytest.mark.parametrize("name", ["Betrag €", "Größe"])
 def test_a_draft_declares_the_encoding_and_the_delimiter_of_a_header_line(tmp_path, name):
-    """As Excel saves a table with amounts in euro; nothing of it is read before they are declared."""
+    """The file has the form of a file that is saved by Excel. Only the header line is read."""
     path = tmp_path / "loans.csv"
     path.write_bytes(f"{name};ART\n5;a\n".encode("cp1252"))
     names, file = header_of(path, {"ART"})

@@ -1,4 +1,4 @@
-"""Excel workbooks as tables: sheets, titles above the names of columns, merged cells, and what cells are."""
+"""Tests of Excel workbooks: sheets, title rows, merged cells and the types of cells."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Made = Callable[..., Path]
 
 @pytest.fixture
 def made(tmp_path: Path) -> Made:
-    """A workbook of sheets by their names; `change` may merge cells and the like."""
+    """Return a function that makes a workbook from sheets. The function `change` can edit the workbook."""
 
     def make(sheets: dict[str, list[list[Any]]], change: Callable[[Any], None] = lambda book: None) -> Path:
         return saved(tmp_path / "people.xlsx", sheets, change)
@@ -42,7 +42,7 @@ def cells(path: Path, *names: str, declared: tuple[Column, ...] = (), **how: Any
 
 
 def rewritten(path: Path, pattern: bytes, by: bytes) -> None:
-    """Replace what is there once in a workbook's first sheet."""
+    """Replace the only match of a pattern in the first sheet of a workbook."""
     with zipfile.ZipFile(path) as packed:
         parts = {name: packed.read(name) for name in packed.namelist()}
     name = "xl/worksheets/sheet1.xml"
@@ -54,7 +54,7 @@ def rewritten(path: Path, pattern: bytes, by: bytes) -> None:
 
 
 def test_cells_are_what_a_sheet_holds(made: Made) -> None:
-    """Dates, times, numbers and truth values as such, codes that are shown with zeros as shown; NA is absent."""
+    """Codes that are shown with leading zeros are read as they are shown, and NA is a missing value."""
 
     def zeros(book: Any) -> None:
         book["People"]["D2"].number_format = "00000"
@@ -93,7 +93,7 @@ def test_texts_among_numbers_are_read_as_the_schema_says(made: Made) -> None:
 
 
 def test_a_formula_without_a_value_is_no_absent_cell(made: Made) -> None:
-    """As programs write workbooks: every cell of the column would be absent, and nobody told."""
+    """Other programs write formulas without values, so all cells of the column would be missing."""
     path = made({"People": [["SEX", "AGE"], [1, "=20+3"]]})
     with pytest.raises(InputError, match=r"sheet 'People' of file 'people\.xlsx' has formulas without values"):
         cells(path)
@@ -107,7 +107,6 @@ def test_a_formula_with_a_value_is_one(made: Made, inside: str) -> None:
 
 
 def test_a_wrong_size_of_a_sheet_loses_no_cell(made: Made) -> None:
-    """As some programs write it."""
     path = made({"People": [["SEX", "AGE"], [1, 20], [2, 30]]})
     rewritten(path, rb'<dimension ref="[^"]*"', b'<dimension ref="A1:A2"')
     assert cells(path) == [[1, 20], [2, 30]]
@@ -204,7 +203,7 @@ def test_an_empty_workbook(made: Made) -> None:
     ],
 )
 def test_hidden_rows_are_refused(made: Made, hide: Callable[[Any], None], told: str) -> None:
-    """Nothing says whether they are meant: they may be those that a filter leaves out."""
+    """The hidden rows may be rows that are removed by a filter."""
     path = made({"People": [["SEX"], [1], [2], [1]]}, lambda book: hide(book["People"]))
     if not told:
         assert cells(path, "SEX") == [[1], [2], [1]]

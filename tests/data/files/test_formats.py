@@ -1,4 +1,4 @@
-"""A format is a module and a line: the example of docs/extending.md, SAS, and how formats are known."""
+"""Tests of the registry of file formats, with the example in docs/extending.md and with SAS files."""
 
 from __future__ import annotations
 

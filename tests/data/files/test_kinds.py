@@ -1,4 +1,6 @@
-"""Files that are no text are refused before a byte of them is told."""
+"""Tests of files that are not text files. An error must be raised that does not contain any of the
+bytes of the file.
+"""
 
 import gzip
 import io
@@ -44,7 +46,7 @@ def parquet():
         (stata(118), "a Stata file; name it with the ending .dta"),
         (zipped(), "an Excel workbook; name it"),
         (parquet(), "a Parquet file; name it with the ending .parquet"),
-        # Without the time: it would be in the test's name, and workers would collect other tests.
+        # The time is not included because the name of the test would then be different in each process.
         (gzip.compress(stata(118), mtime=0), "table.csv' is a Stata file; name it with the ending .dta"),
         (gzip.compress(gzip.compress(f"{SECRET}\n".encode(), mtime=0), mtime=0), "compressed twice; unpack it"),
         (b"$FL2@(#)" + SECRET.encode(), "an SPSS file; name it with the ending .sav"),
@@ -73,7 +75,7 @@ def test_text_of_two_bytes_a_character_is_read_once_it_is_declared(tmp_path):
 
 
 def lines(rows):
-    """A file in Latin-1 with semicolons, decimal commas and quoted cells, of about 40 bytes a row."""
+    """Return a file in Latin-1 with semicolons, decimal commas and quoted cells, with about 40 bytes per row."""
     cells = np.random.default_rng(0).integers(0, 10**9, rows)
     return "".join(["GR\u00d6SSE;NAME\n", *(f'{cell / 100}0;"M\u00fcller; {cell}"\n' for cell in cells)]).encode(
         "latin-1"
@@ -83,7 +85,7 @@ def lines(rows):
 @pytest.mark.parametrize("name", ["table.csv.gz", "table.csv"])
 @pytest.mark.parametrize("parts", [1, 3])
 def test_a_compressed_csv_file_is_read_as_its_text_whatever_its_name(parts, name, tmp_path):
-    text, path, plain = lines(900), tmp_path / name, tmp_path / "plain.csv.gz"  # as browsers leave it, unpacked
+    text, path, plain = lines(900), tmp_path / name, tmp_path / "plain.csv.gz"  # the file was decompressed by a browser
     third = len(text) // 3
     path.write_bytes(
         b"".join(gzip.compress(text[i * third :][: third if parts == 3 and i < 2 else None]) for i in range(parts))
@@ -103,7 +105,7 @@ def test_a_compressed_csv_file_is_read_as_its_text_whatever_its_name(parts, name
 def test_a_compressed_file_that_is_cut_off_or_damaged_is_never_read_in_part(rows, tmp_path):
     path, whole = tmp_path / "table.csv.gz", gzip.compress(lines(rows))
     middle = len(whole) // 2
-    # Cut in its data, within its last eight bytes (length and checksum), and with one bit of its checksum turned.
+    # The file is cut in its data, is cut in its last eight bytes, or has a wrong checksum.
     for content in (whole[: middle * 3 // 2], whole[:-4], whole[:-8] + bytes([whole[-8] ^ 1]) + whole[-7:]):
         path.write_bytes(content)
         for read in (

@@ -1,4 +1,4 @@
-"""Rows of SPSS files are the rows of the same table in other forms, batch by batch."""
+"""Tests that the rows of an SPSS file are the same as the rows of other formats, for each batch."""
 
 from importlib.util import find_spec
 
@@ -83,7 +83,8 @@ def test_an_spss_file_is_coded_as_the_same_rows_in_a_csv_file(name, batch, tmp_p
     path = saved(rows, tmp_path / name, compress=name == "p.zsav")
     written = rows.assign(
         DAY=[day.strftime("%d.%m.%Y") if pd.notna(day) else "" for day in rows["DAY"]],
-        AGE=rows["AGE"].where(rows["AGE"].between(0, 97)).astype("Int64"),  # 98 and 99 are within the schema's bounds
+        # 98 and 99 are missing values, but they are within the bounds of the schema.
+        AGE=rows["AGE"].where(rows["AGE"].between(0, 97)).astype("Int64"),
         JOB=rows["JOB"].where(rows["JOB"].isin(["y", "n"]), ""),
     )
     written.to_csv(tmp_path / "p.csv", index=False)

@@ -1,4 +1,4 @@
-"""Rows of Stata files are the rows of the same table in other forms, batch by batch."""
+"""Tests that the rows of a Stata file are the same as the rows of other formats, for each batch."""
 
 import struct
 import warnings
@@ -21,7 +21,7 @@ from equistrata.errors import InputError
 
 SECRET = "canary-8841"
 LABELS = {"SEX": {1: "Male", 2: "Female"}, "AGE": {-9: "Refused"}}
-REFUSED, UNKNOWN = 2_147_483_622, 2_147_483_623  # .a and .b, as labels name them
+REFUSED, UNKNOWN = 2_147_483_622, 2_147_483_623  # the values .a and .b
 ROWS = 61
 
 
@@ -31,7 +31,7 @@ def people():
     rows.loc[rng.random(ROWS) < 0.2, "AGE"] = -9
     rows["PAY"] = (rng.integers(0, 500, ROWS) / 10).astype(np.float32)
     rows.loc[rng.random(ROWS) < 0.2, "PAY"] = np.nan
-    rows.loc[0, "PAY"] = 49.9  # its upper bound, as a float of Stata's more than that
+    rows.loc[0, "PAY"] = 49.9  # the upper bound, which is slightly larger as a float in Stata
     rows["JOB"] = rng.choice(["no", "yes", ""], ROWS)
     rows["DAY"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 400, ROWS), unit="D")
     rows.loc[rng.random(ROWS) < 0.2, "DAY"] = pd.NaT
@@ -82,7 +82,7 @@ def test_a_stata_file_is_coded_as_the_same_rows_in_a_csv_file(version, batch, tm
 
 def test_labels_are_read_where_a_schema_declares_them(file):
     found = []
-    for sex in ([1, 2], ["Male", "Female"], ["1", "2"]):  # codes as text are codes
+    for sex in ([1, 2], ["Male", "Female"], ["1", "2"]):  # codes can also be declared as text
         declared = schema(sex)
         found.append(codes(FileSource.of(str(file), declared), declared))
     assert np.array_equal(found[0], found[1])
@@ -100,7 +100,7 @@ def test_a_code_without_a_label_is_no_label(file):
 
 
 def stata_with_named_missing(path):
-    """People of whom some have .a, .b or . as their number of children, which pandas does not write."""
+    """Write a file with the missing values .a, .b and `.`, which pandas does not write."""
     values = np.array([1, 2, 7001, 7002, 7003, 3, 7001], dtype=np.int32)
     labels = {"K": {REFUSED: "Refused", 1: "one", 2: "two", 3: "three"}}
     pd.DataFrame({"K": values}).to_stata(path, write_index=False, value_labels=labels, version=118)
@@ -139,7 +139,7 @@ def test_days_are_read_and_other_dates_refused(tmp_path):
         pd.DataFrame({"DAY": [day, day]}).to_stata(path, write_index=False, convert_dates={"DAY": form})
         spec = {"type": "date", "format": "%Y-%m-%d", "lower": "2021-01-01", "upper": "2021-12-31"}
         declared = Schema.from_dict({"columns": {"DAY": spec}}, "days")
-        if form == "tw":  # and what counts leap seconds (%tC), months, quarters
+        if form == "tw":  # the same is true for leap seconds (%tC), months and quarters
             with pytest.raises(InputError, match="has the format %tw, which is no day"):
                 FileSource.of(str(path), declared).read(["DAY"])
             continue
@@ -194,7 +194,7 @@ def test_batches_may_be_read_ahead_and_leave_no_filter_of_warnings(file):
     before = list(warnings.filters)
     batches = FileSource(str(file), batch_rows=10, declared=schema([1, 2]).columns).batches(["SEX"])
     assert len(next(batches)) == 10
-    assert warnings.filters == before  # while the iterator waits
+    assert warnings.filters == before  # the filters are unchanged while the iterator is waiting
     assert sum(len(batch) for batch in ahead(batches)) == ROWS - 10
 
 
@@ -204,7 +204,7 @@ def test_a_stata_file_is_its_own_code_book_and_a_look_finds_dates_numbers_and_te
     book = read_book(file).columns
     made = draft(columns, book, "people")
     assert 'SEX: {type: nominal, values: [1, 2], labels: {1: "Male", 2: "Female"}}' in made.text
-    assert made.declared == ["SEX"]  # labels alone: no row is read
+    assert made.declared == ["SEX"]  # only the labels are used and no row is read
     looked, spelled = look(file, columns, {}, book)
     assert spelled == {}
     day, job = looked["DAY"].spec, looked["JOB"].spec

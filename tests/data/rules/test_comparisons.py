@@ -1,4 +1,4 @@
-"""Rules as texts: what they rule out, and the sentence that refuses each that could be meant in two ways."""
+"""Tests of rules in the form of text: the rows that are not allowed, and the errors for ambiguous rules."""
 
 import pandas as pd
 import pytest
@@ -52,7 +52,7 @@ def fits(rule, **changed):
         ("SEEN > BORN", [{"BORN": "2003-01-31"}], [{"BORN": "2003-02-01"}]),
         ("PAY <= AGE or JOB == 'no'", [{}, {"PAY": 40}, {"PAY": 50, "AGE": None}, {"PAY": 50, "JOB": "no"}],
          [{"PAY": 40.1}]),
-        ("AGE <= PAY", [{"PAY": 40}], [{"PAY": 39.9}, {"PAY": None}]),  # an absent PAY counts as 0
+        ("AGE <= PAY", [{"PAY": 40}], [{"PAY": 39.9}, {"PAY": None}]),  # a missing PAY is equal to 0
         ("JOB == WORK", [{}, {"JOB": "no", "WORK": "no"}], [{"JOB": "no"}]),
         ("JOB != WORK", [{"JOB": "no"}], [{}]),
         ("DEGREE <= SCHOOL", [{"DEGREE": 1}, {}], [{"DEGREE": 3}]),
@@ -127,7 +127,7 @@ def test_a_rule_and_an_impossible_combination_say_the_same():
 
 
 def test_names_are_read_as_the_table_has_them():
-    """Python would read the first as another name, and split the second."""
+    """The parser of Python would normalise the first name and split the second name."""
     columns = {"ﬁsh": {"values": [1, 2]}, "a-b": {"values": [1, 2]}, "or": {"values": [1, 2]}}
     schema = Schema.from_dict({"columns": columns, "rules": ["ﬁsh == 1 or `a-b` == 1 or `or` == 2"]})
     assert schema.impossible[0].columns == ("ﬁsh", "a-b", "or")
@@ -135,7 +135,7 @@ def test_names_are_read_as_the_table_has_them():
 
 
 def test_digests_of_schemas_without_comparisons_stay():
-    """Comparisons change which rows there are, so they are part of a digest; where there are none, it is as before."""
+    """The digest must change if there is a comparison, because a comparison changes the allowed rows."""
     plain = Schema.from_dict({"columns": COLUMNS}, "people")
     compared = Schema.from_dict({"columns": COLUMNS, "rules": ["BORN <= SEEN"]}, "people")
     assert plain.digest == "09aa3021e5dc0fa99768ea76d10227b062ff4a5ed8d1eb39ceffe6a767b67837"

@@ -1,4 +1,4 @@
-"""Numbers that are drawn in order: every row obeys, keeps its codes, and is drawn evenly from all that do."""
+"""Tests of numbers that are sampled in order: each row satisfies the rule, and the distribution is uniform."""
 
 import json
 from dataclasses import asdict
@@ -38,7 +38,7 @@ def of_numbers(lower, width, kind):
 
 
 def schema_of(columns, rules):
-    """A schema of these columns and rules; hypothesis tries others where they contradict each other."""
+    """Return a schema with the given columns and rules. Contradictory rules are skipped by hypothesis."""
     named = dict(zip("ABC", columns, strict=True)) | {"S": {"values": ["a", "b"]}, "T": {"values": [1, 2, 3]}}
     named["T"]["type"] = "ordinal"
     texts = [f"{one} {sign} {two}{unless}" for (one, two), sign, unless in rules]
@@ -67,7 +67,6 @@ def test_rows_that_can_obey_do_and_keep_their_codes(columns, rules, seed):
 @settings(deadline=None, max_examples=6)
 @given(st.tuples(NUMBERS, NUMBERS, NUMBERS), st.booleans())
 def test_bins_that_are_ruled_out_have_no_numbers_in_order(columns, strict):
-    """Against all numbers of both bins, as far as they can be listed."""
     schema = schema_of(columns, [(("A", "B"), "<" if strict else "<=", "")])
     low, high = schema["A"], schema["B"]
     rng = np.random.default_rng(0)
@@ -82,7 +81,7 @@ def test_bins_that_are_ruled_out_have_no_numbers_in_order(columns, strict):
 
 
 def test_numbers_of_one_bin_are_drawn_evenly_from_all_pairs_in_order():
-    """Least and largest of two even draws: their means are a third and two thirds of the bin."""
+    """The means of the sorted values of three uniform variables are 1/4, 1/2 and 3/4 of the width."""
     bins = {"lower": 0, "upper": 30, "edges": [0, 30], "decimals": 2}
     schema = Schema.from_dict({"columns": {"A": bins, "B": bins, "C": bins}, "rules": ["A <= B", "B <= C"]})
     rows = CodedTable(np.zeros((40_000, 3), dtype=np.uint8), schema).decode(np.random.default_rng(1))
@@ -107,7 +106,7 @@ def test_the_order_of_the_raw_numbers_counts_not_that_of_bins():
 
 
 def test_declared_bins_that_contradict_a_rule_are_structural_zeros():
-    """So that no model gives them a probability, also where one of the columns cuts strata."""
+    """The probability of these cells must be 0 in the model, also if one of the columns is a stratum."""
     bins, fine = {"lower": 0, "upper": 30, "edges": [0, 10, 20, 30]}, {"lower": 0, "upper": 30, "integer": True}
     schema = Schema.from_dict(
         {"columns": {"A": bins, "B": fine, "S": {"values": [1, 2]}}, "rules": ["A <= B or S == 2"]}

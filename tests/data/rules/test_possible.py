@@ -1,4 +1,4 @@
-"""Rules that leave no row possible are found, against every row tried."""
+"""Tests of rules for which no row is allowed. The result is compared with a check of all possible rows."""
 
 from itertools import product
 

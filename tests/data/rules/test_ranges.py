@@ -1,4 +1,4 @@
-"""Rules on values: no row that a rule rules out is coded or drawn, whole numbers and real ones, at every edge."""
+"""Tests of rules for ranges of values, with integers and real numbers at each of the edges."""
 
 import math
 import re
@@ -47,7 +47,7 @@ def test_a_rule_cuts_the_bin_that_it_ends_in():
         ('"15-24"', (0, 14, 17, 24, 39, 64, 120), (1, 2)),
         ('["<15", ">64"]', (0, 14, 17, 39, 64, 120), (0, 4)),
         ('"15"', (0, 14, 15, 17, 39, 64, 120), (1,)),
-        ('"0"', (-1, 0, 17, 39, 64, 120), (0,)),  # the first bin is closed, so one of 0 alone begins below
+        ('"0"', (-1, 0, 17, 39, 64, 120), (0,)),  # the first bin is closed, so the bin for 0 begins below 0
         ("0", (0, 17, 39, 64, 120), (0,)),
         ("missing", (0, 17, 39, 64, 120), (4,)),
         ('["<14.5", missing]', (0, 14, 17, 39, 64, 120), (0, 5)),
@@ -109,7 +109,7 @@ def test_too_many_bins_by_rules():
 
 
 class Extreme:
-    """Draws the first or the last that a generator may draw."""
+    """A generator that always returns the first or the last possible value."""
 
     def __init__(self, last):
         self.last = last
@@ -124,7 +124,7 @@ class Extreme:
 
 
 def holds(rule, number):
-    """Whether a number is in the range that a text stands for, the slow and obvious way."""
+    """Return True if a number is in the range of a text. This is a slow reference implementation."""
     low, _, high = rule.partition("..")
     if high:
         return float(low) <= number <= float(high)
@@ -135,7 +135,7 @@ def holds(rule, number):
 
 @st.composite
 def cut_columns(draw):
-    """A numeric column, and ranges on it as `holds` takes them."""
+    """Return a numeric column and ranges that are valid for `holds`."""
     integer = draw(st.booleans())
     edges = sorted(draw(st.lists(st.integers(-9, 9), min_size=3, max_size=6, unique=True)))
     half = 1 if integer else 2
@@ -171,7 +171,7 @@ def test_no_released_row_breaks_a_rule_and_every_row_that_breaks_one_is_refused(
 
 
 def _grid(spec):
-    """Numbers of a column between which nothing changes."""
+    """Return numbers of a column at which the result can change."""
     return [n / 4 for n in range(4 * spec["lower"], 4 * spec["upper"] + 1, 4 if spec["integer"] else 1)]
 
 

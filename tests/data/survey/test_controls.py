@@ -1,4 +1,4 @@
-"""Files of control totals: what their cells stand for, and what is refused."""
+"""Tests of the files of control totals and of their errors."""
 
 import re
 

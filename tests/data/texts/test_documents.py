@@ -1,4 +1,4 @@
-"""YAML files: what is read, and what is refused, with its line, before it can cost time or memory."""
+"""Tests of the YAML parser, which refuses documents that would need too much time or memory."""
 
 import os
 import time
@@ -14,7 +14,7 @@ ANCHORED = "a: &one [1, 2]\nb: *one\n"
 
 
 def laughs(levels, width=10):
-    """Every list holds the one before so many times: width to the power of levels values."""
+    """Return a document in which each list contains the previous list `width` times."""
     lists = ["a0: &a0 [1]"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * width)}]" for n in range(1, levels)]
     return "\n".join(lists) + "\n"
 

@@ -1,4 +1,4 @@
-"""JSON that a stranger may have written: what is refused, by which sentence, and how soon."""
+"""Tests of the JSON parser for untrusted documents: the errors and the time until they are raised."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A public audit: its true cost is at most its price, and nothing but noise tells of the rows. By `recorder`."""
+"""Tests of the privacy cost of a public audit, which is recorded and compared with the charges."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ BOTH = ROWS, CodedTable(np.vstack([ROWS.codes, ROW]), SCHEMA)
 
 
 def audited(rows, noise, releases=1, classifier=True):
-    """Audits of some releases, as they are published."""
+    """Return audits of one or more releases in the published form."""
     made = {f"release {i}": OTHERS.take(np.arange(len(OTHERS)) >= i) for i in range(releases)}
     classifiers = {name: Fixed() for name in made} if classifier else {}
     audits = public_audits(rows, made, STRATA, budget=Budget(RHO), noise=noise, classifiers=classifiers, degree=2)
@@ -45,7 +45,7 @@ def test_noise_too_small_by_a_tenth_is_caught(monkeypatch, tmp_path):
 
 
 def test_sizes_that_are_not_charged_are_caught(monkeypatch, tmp_path):
-    """Each release measures them for itself, and they are charged once."""
+    """Each release measures the sizes again, but they are charged only once."""
     honest = equistrata.eval.audit.public._audit
 
     def audit(subject, budgets, noise, measured):
@@ -62,7 +62,7 @@ def test_sizes_that_are_not_charged_are_caught(monkeypatch, tmp_path):
 
 
 def test_a_distance_of_another_sensitivity_is_caught(monkeypatch, tmp_path):
-    """The bound of two is reached by a first row unlike any synthetic one."""
+    """The sensitivity is equal to two if the first row is different from all of the synthetic rows."""
     monkeypatch.setattr(equistrata.eval.audit.sections, "SENSITIVITY", 1.0)
     first = CodedTable(np.zeros((0, 4), dtype=np.uint8), SCHEMA), CodedTable(ROW, SCHEMA)
     monkeypatch.setitem(globals(), "OTHERS", CodedTable(np.zeros((5, 4), dtype=np.uint8), SCHEMA))

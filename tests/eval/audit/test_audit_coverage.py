@@ -1,8 +1,8 @@
-"""The public audit's intervals hold the truth as often as they say: 500 audits at each ε, of strata from 12 to 10,000
-rows.
+"""Tests of the coverage of the intervals of a public audit.
 
-Private rows are drawn again for each audit from a population of which every mean, rate and ratio is known, so sampling
-and noise are both at play. Seeded noise.
+The test uses 500 audits for each value of ε. The number of rows in a stratum is between 12 and 10,000. For each audit,
+the private rows are sampled from a population with known means, rates and ratios. The intervals must therefore account
+for the sampling error and for the noise. The noise has a seed.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise
 
 AUDITS = 500
-KINDS = {"mean of": "means", "calibration": "ratios"}  # all others are rates
+KINDS = {"mean of": "means", "calibration": "ratios"}  # all other kinds are rates
 SIZES = (12, 40, 120, 210, 400, 1_000, 3_000, 10_000)
-SMALL = 200  # rows; above it the coverage of a stratum's intervals must be nominal, below it no worse than 0.90
+SMALL = 200  # in rows. The coverage must be nominal above this size, and at least 0.90 below this size
 SCHEMA = Schema(
     "population",
     (
@@ -47,7 +47,7 @@ FEATURES = (2, 5, 3)
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """A classifier that is a table of scores by A, B and C, shape (2, 5, 3)."""
+    """A classifier with a table of scores by A, B and C, with shape (2, 5, 3)."""
 
     table: Floats
     name: str = "table"
@@ -55,21 +55,20 @@ class Scores:
     positive: int = 1
 
     def predict(self, table: CodedTable) -> Predicted:
-        """See `equistrata.eval.scores.classifiers.Classifier`."""
         score = self.table.ravel()[table.index_of(["A", "B", "C"])]
         return Predicted(score, score > 0.5)
 
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """Probabilities of the cells (A, B, C, Y) within each stratum, shape (k, 60), and the audited classifier."""
+    """A population with cell probabilities for each stratum, with shape (k, 60), and the classifier."""
 
     cells: Floats
     classifier: Scores
 
     @classmethod
     def draw(cls, seed: int) -> Population:
-        """Uneven strata: features from a Dirichlet distribution, labels from a chance that the scores half know."""
+        """Return a random population of unequal strata, in which the labels depend on the scores."""
         rng = np.random.default_rng([seed, 0])
         features = rng.dirichlet(np.full(prod(FEATURES), 0.7), len(SIZES))
         known = rng.beta(1.2, 1.2, FEATURES)
@@ -79,7 +78,7 @@ class Population:
         return cls(cells, Scores(known))
 
     def rows(self, rng: np.random.Generator, sizes: Sequence[int] = SIZES) -> CodedTable:
-        """A sample with these numbers of rows by stratum."""
+        """Return a sample with the given number of rows in each stratum."""
         blocks = []
         for stratum, (size, cells) in enumerate(zip(sizes, self.cells, strict=True)):
             flat = np.repeat(np.arange(len(cells)), rng.multinomial(size, cells))
@@ -87,7 +86,10 @@ class Population:
         return CodedTable(np.concatenate(blocks).astype(np.uint8), SCHEMA)
 
     def truth(self) -> dict[str, dict[str, float]]:
-        """Every mean, ratio and rate, number → stratum → value; `all` weighs the strata by `SIZES`."""
+        """Return the true means, ratios and rates as a dictionary by number and stratum.
+
+        The strata have weights that are proportional to `SIZES` in the value for all rows.
+        """
         weights = [*np.eye(len(SIZES)).tolist(), [size / sum(SIZES) for size in SIZES]]
         found: dict[str, dict[str, float]] = defaultdict(dict)
         for label, weight in zip([*(STRATA.label(key) for key in STRATA.keys), ALL_ROWS], weights, strict=True):
@@ -106,7 +108,7 @@ class Population:
 
 @dataclass
 class Count:
-    """Of the intervals of one number of one stratum: how many, how many hold the truth, how many say something."""
+    """The number of intervals, of intervals that cover the true value, and of intervals without a note."""
 
     made: int = 0
     hit: int = 0
@@ -114,7 +116,7 @@ class Count:
 
 
 def simulate(epsilon: float, audits: int, *, delta: float = 1e-9, seed: int = 0) -> dict[tuple[str, str], Count]:
-    """Audit fresh samples of one population; (number, stratum) → what became of its intervals."""
+    """Count the intervals of audits of samples from a population, by number and stratum."""
     population = Population.draw(seed)
     truth, rho = population.truth(), Rho.from_epsilon_delta(epsilon, delta)
     synthetic = population.rows(np.random.default_rng([seed, 1]))
@@ -132,7 +134,7 @@ def simulate(epsilon: float, audits: int, *, delta: float = 1e-9, seed: int = 0)
 
 
 def numbers(audit: PublicAudit) -> Iterator[tuple[str, str, NoisyNumber]]:
-    """Every mean, ratio and rate of an audit, with its name and stratum."""
+    """Return the name, the stratum and the value of each mean, ratio and rate of an audit."""
     tables = {f"mean of {name}": table for name, table in audit.means.items()}
     for name in ("calibration", "accuracy", "selection_rate", "false_negative_rate"):
         tables[name] = getattr(audit, name)
@@ -142,7 +144,7 @@ def numbers(audit: PublicAudit) -> Iterator[tuple[str, str, NoisyNumber]]:
 
 
 def size_of(label: str) -> int:
-    """How many rows a stratum of the simulation has."""
+    """Return the number of rows of a stratum."""
     return sum(SIZES) if label == ALL_ROWS else SIZES[int(label.removeprefix("G="))]
 
 
@@ -153,10 +155,10 @@ def kind_of(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 def test_coverage(epsilon):
-    """Means, ratios and rates: nominal where a stratum has over 200 rows, and no worse than 0.90 elsewhere.
+    """Check that the coverage is nominal for strata with more than 200 rows, and at least 0.90 for the others.
 
-    One interval's coverage of 500 has a standard error of 0.0097, so single ones are allowed 3.5 of these beyond the
-    limits (a false alarm in 4,000); what is pooled over strata is not.
+    With 500 audits, the standard error of the coverage is 0.0097. The tolerance for a single interval is 3.5 standard
+    errors. The probability of a false alarm is 1 in 4,000. No tolerance is used for the coverage over all strata.
     """
     counts, pooled = simulate(epsilon, AUDITS), defaultdict(Count)
     for (name, label), count in counts.items():

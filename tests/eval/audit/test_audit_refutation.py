@@ -1,7 +1,8 @@
-"""The public audit's claim attacked: the whole document as output. (Each kind of section is attacked where it is made.)
+"""Tests that try to refute the privacy guarantee of the whole document of a public audit.
 
-From no row to one, which moves every section by its full sensitivity. The statistic is the likelihood ratio of the
-published noisy sums, of which all other published numbers are functions: what tells the two tables apart best.
+The neighbouring tables have no row and one row, which changes each section by its full sensitivity. The test statistic
+is the likelihood ratio of the noisy sums, which is the most powerful statistic because all other published numbers are
+functions of the sums.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def document(rows, noise):
 
 
 def sums(found):
-    """Section → independent noisy numbers and their deviations; the calibration sums along the axes of their noise."""
+    """Return the independent noisy numbers of each section and their standard deviations."""
     measured: dict[str, list[tuple[float, float]]] = {section: [] for section in SECTION_SHARES}
     for name, strata in found["measurements"].items():
         section = "means" if name.startswith("mean of") else name
@@ -46,7 +47,7 @@ def sums(found):
 
 
 def bound(fault=False):
-    """The empirical ε of the statistic of the document, with the noise halved where `fault`."""
+    """Return the empirical ε of the document. If `fault` is True, the noise is half as large."""
     before, after = (sums(document(rows, NoNoise())) for rows in (NOBODY, SOMEBODY))
     change = {s: (after[s][:, 0] - before[s][:, 0]) / before[s][:, 1] ** 2 for s in SECTION_SHARES}
     sides = []
@@ -63,8 +64,10 @@ def test_the_claim_stands_and_halved_noise_is_caught():
 
 
 def test_the_row_moves_every_section_by_its_full_sensitivity():
-    """So the attack is as sharp as can be: Σ (change/deviation)² is 2ρ. A tenth of the ρ of a column with three values
-    goes to its squares, which are not published."""
+    """The sum of (change/deviation)² must be equal to 2ρ, so that the test has the highest power.
+
+    If a column has three values, a tenth of the value of ρ is used for the squares. The squares are not published.
+    """
     before, after = (sums(document(rows, NoNoise())) for rows in (NOBODY, SOMEBODY))
     for section, share in SECTION_SHARES.items():
         moved = (after[section][:, 0] - before[section][:, 0]) / before[section][:, 1]
@@ -73,7 +76,7 @@ def test_the_row_moves_every_section_by_its_full_sensitivity():
 
 
 def test_sections_that_each_take_the_whole_amount_are_refused(monkeypatch):
-    """The fault of taking sections for parts of the rows: they see the same rows, and their costs add up."""
+    """The sections use the same rows, so parallel composition is not valid and the costs must be added."""
     monkeypatch.setattr(Rho, "split", lambda self, shares: [self] * len(shares))
     with pytest.raises(BudgetExceeded):
         document(SOMEBODY, SeededNoise(0))

@@ -1,4 +1,4 @@
-"""The internal audit: its parts are those of the exact scores, and its means are compared with published ones."""
+"""Tests of the internal audit, which contains the exact scores and compares its means with published means."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Noisy workload error: against the exact one, its sensitivity by adding rows, and its claim attacked."""
+"""Tests of the noisy workload error: its value, its sensitivity and its privacy guarantee."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def test_the_bound_of_two_is_reached_by_a_first_row_unlike_any_synthetic_one():
 
 
 def test_noise_has_the_stated_deviation():
-    """2,000 draws: the standard error of the deviation is 1.6 %; four of them."""
+    """The test uses 2,000 draws. The standard error of the standard deviation is 1.6 %, and the tolerance is four
+    standard errors.
+    """
     private, synthetic = random_table(40, 1), random_table(30, 2)
     found = [noisy_workload_distance(private, synthetic, SCHEMA.names, 0.02, SeededNoise(i)) for i in range(2000)]
     assert found[0].deviation == pytest.approx(2 / math.sqrt(2 * 0.02))

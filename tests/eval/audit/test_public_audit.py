@@ -1,4 +1,6 @@
-"""The public audit: its arithmetic without noise, its account, its types, and that nothing exact leaves it."""
+"""Tests of the public audit. The tests check the values without noise, the privacy cost and the types, and that there
+are no exact numbers.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ def test_without_noise_its_values_are_the_exact_ones():
 
 
 def test_four_alike_of_each_person_say_as_much_as_one():
-    """Four times the rows, in units of four that are alike, paid as such units: intervals for the population stay."""
+    """The rows are repeated four times, and each unit has four rows. The intervals for the
+    population must not change.
+    """
     four = PRIVATE.take(np.repeat(np.arange(len(PRIVATE)), 4))
     once, units = audit(noise=NoNoise()), audit(four, budget=0.5 / 16, noise=NoNoise(), alike=4)
     as_rows = audit(four, budget=0.5 / 16, noise=NoNoise())
@@ -132,7 +136,9 @@ def test_without_a_target_the_classifiers_shares_go_to_the_others():
 
 
 def test_noise_has_the_deviations_that_the_prices_buy():
-    """From the intervals of the noisy sums, and from 150 audits (standard error of a deviation 5.8 %; four of them)."""
+    """The test uses 150 audits. The standard error of a standard deviation is 5.8 %, and the tolerance is four standard
+    errors.
+    """
     draws = [audit(noise=SeededNoise(i)) for i in range(150)]
     price = {section: float(rho) for section, rho in draws[0].charges}
 
@@ -146,7 +152,7 @@ def test_noise_has_the_deviations_that_the_prices_buy():
     assert spread("rates", "G=z", "true positives") == pytest.approx(1 / math.sqrt(2 * price["rates"]), rel=1e-5)
     assert spread("workload", "all", "distance") == pytest.approx(2 / math.sqrt(price["workload"]), rel=1e-5)
     assert spread("workload", "G=y", "distance") == pytest.approx(2 / math.sqrt(price["workload"]), rel=1e-5)
-    # A third of the section's ρ each; of a column with three values, a tenth goes to the squares.
+    # Each column has a third of the ρ of the section. If a column has three values, a tenth is used for the squares.
     assert spread("mean of A", "G=x", "sum about the middle") == pytest.approx(
         0.5 / math.sqrt(2 * price["means"] / 3), rel=0.01
     )
@@ -158,7 +164,11 @@ def test_noise_has_the_deviations_that_the_prices_buy():
 
 @pytest.mark.slow
 def test_workload_intervals_hold_the_error_of_the_rows_at_hand():
-    """300 intervals at 95 %, of which 268 to 298 hit, but for a chance of 10⁻⁴; in a small stratum, more may."""
+    """The test uses 300 intervals. The number of intervals that cover the exact value must be between 268 and 298. The
+    probability of a false alarm is 10⁻⁴.
+
+    For a small stratum, more intervals may cover the value.
+    """
     exact = {label: number.value for label, number in audit(noise=NoNoise()).workload_error.items()}
     made = [audit(budget=0.05, noise=SeededNoise(i)).workload_error for i in range(300)]
     for label, least, most in (("all", 268, 298), ("G=x", 268, 298), ("G=z", 262, 300)):
@@ -257,12 +267,14 @@ def leaves(tree, path=()):
 
 
 def leaked(make):
-    """Where the document holds the same number whatever the noise (five seeds: whole numbers may agree now and then),
-    but another one for other rows; ends of declared ranges apart."""
+    """Return the paths of numbers that do not depend on the noise but depend on the rows.
+
+    Five seeds are used because integers can be equal by chance. The ends of declared ranges are ignored.
+    """
     same, other = ([dict(leaves(make(rows, seed).to_dict())) for seed in range(5)] for rows in (PRIVATE, OTHER))
     ends = {0.0, 1.0, 2.0, None}
     constant = [path for path, leaf in same[0].items() if all(document.get(path) == leaf for document in same)]
-    constant = [path for path in constant if path[-1] != "note"]  # words: that a number is too noisy
+    constant = [path for path in constant if path[-1] != "note"]  # a note is the reason why a number is too noisy
     return [p for p in constant if same[0][p] not in ends and any(d.get(p) != same[0][p] for d in other)]
 
 
@@ -272,7 +284,7 @@ def test_every_number_that_depends_on_rows_depends_on_noise(budget):
 
 
 def test_that_test_sees_an_exact_number(monkeypatch):
-    """A planted fault: the accuracy itself, with an interval to look noisy."""
+    """The planted fault is the exact accuracy with a fake interval."""
     honest = equistrata.eval.audit.public.SECTIONS["rates"]
 
     def leaky(subject, *rest):
@@ -285,18 +297,18 @@ def test_that_test_sees_an_exact_number(monkeypatch):
 
 
 def test_no_exact_number_of_the_private_rows_is_in_it():
-    """Canary: every number of the exact audit, as text to six digits, against the whole of the public document."""
+    """Each number of the exact audit is searched with six digits in the document of the public audit."""
     exact = internal_audit(PRIVATE, SYNTHETIC, STRATA, classifier=Fixed(), published=audit(noise=NoNoise()).means)
     numbers = [n for path, n in leaves(exact.to_dict()) if {"lower", "upper"}.isdisjoint(path)]
     canaries = {f"{n:.6g}" for n in numbers if isinstance(n, float)}
-    canaries = {text for text in canaries if len(text) > 6}  # ratios of small counts may agree by chance
+    canaries = {text for text in canaries if len(text) > 6}  # ratios of small counts can be equal by chance
     assert len(canaries) > 40
 
     def found_in(document):
         return canaries & {f"{n:.6g}" for _, n in leaves(document) if isinstance(n, float)}
 
     assert found_in(audit(noise=SeededNoise(1)).to_dict()) == set()
-    assert len(found_in(audit(noise=NoNoise()).to_dict())) >= 15  # and the canaries sing where there is no noise
+    assert len(found_in(audit(noise=NoNoise()).to_dict())) >= 15  # the numbers are found if there is no noise
 
 
 def test_json_has_no_nan():

@@ -1,4 +1,4 @@
-"""The audited classifier: the same forest as the scores', its predictions for equal rows, and bad input."""
+"""Tests of the classifier of the audit, which is the same forest as in the scores."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_one_value_against_the_rest():
     forest = train_classifier(people(300), "A", positive=1)
     private = people(50, 1)
     assert np.array_equal(truth_of(private, forest), private.column("A") == 1)
-    assert train_classifier(people(30), "A").positive == 3  # the greatest, not the last declared
+    assert train_classifier(people(30), "A").positive == 3  # the largest value, and not the last declared value
 
 
 def test_constant_answers_and_empty_tables():

@@ -1,4 +1,4 @@
-"""The grammar of charts, and plots that commands save."""
+"""Tests of the charts of a report and of the plots that are saved by commands."""
 
 import re
 from xml.etree import ElementTree
@@ -13,7 +13,7 @@ from equistrata.flows.cli.reading.figure import save_plot
 
 
 def marks(panel, label):
-    """The lines and markers of a strip, without those of the axis."""
+    """Return the lines and the markers of a strip without the axis."""
     root = ElementTree.fromstring(panel.strip(label))
     lines = [each.attrib for each in root.findall("line") if each.get("y1") == each.get("y2")]
     return lines, [(each.get("x"), each[0].attrib) for each in root.findall("svg")]
@@ -23,8 +23,8 @@ def test_a_number_is_at_its_place_and_its_interval_ends_where_the_axis_does():
     panel = Panel({"one": {"a": Shown(0.1, 0.001, 5.0)}, "two": {"a": Shown(1.0)}}, limits=(0.01, 1.0))
     (line,), found = marks(panel, "a")
     assert (line["x1"], line["x2"]) == ("0.0%", "100.0%")
-    assert [x for x, _ in found] == ["100.0%", "50.0%", "100.0%"]  # an arrow for the end that is cut off
-    assert {mark["d"] for _, mark in found} >= {*MARKERS[:2]}  # series differ by more than colour
+    assert [x for x, _ in found] == ["100.0%", "50.0%", "100.0%"]  # the arrow is for the end that is cut off
+    assert {mark["d"] for _, mark in found} >= {*MARKERS[:2]}  # the series differ in shape and in colour
     assert panel.strip("b").count("<svg") == 1
 
 
@@ -44,7 +44,7 @@ def test_what_is_below_the_noise_floor_is_hollow_and_dotted():
     ],
 )
 def test_the_numbers_of_an_axis_have_room(least, most, left):
-    """Sizes of large tables ran over each other."""
+    """Regression test: the sizes of large tables overlapped."""
     panel = Panel({"": {"small": Shown(least), "large": Shown(most)}}, shown=count, letters=18)
     assert re.findall(">([0-9,]+)</text>", panel.scale) == left
 

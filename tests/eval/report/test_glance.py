@@ -1,4 +1,4 @@
-"""The bars of a page's first screen, and names on a phone."""
+"""Tests of the bars at the top of a page, and of long names on a phone."""
 
 import json
 import re
@@ -47,7 +47,9 @@ def test_groups_that_are_not_off_have_no_bar():
 
 @pytest.mark.parametrize(("low", "high"), [(1440, 1790), (0.0055, 0.0068), (0.0091, 0.0111), (9e4, 2e7), (2e5, 2.5e5)])
 def test_an_axis_has_a_scale(low, high):
-    """Of two groups that are served alike it had no number, nor of groups of more than 8,000 rows."""
+    """Regression test: there were no numbers on the axis if the values of the groups are similar or if the groups have
+    more than 8,000 rows.
+    """
     found = log_ticks(low, high)
     assert 2 <= len(found) <= 8
     assert low <= min(found) < max(found) <= high
@@ -55,7 +57,7 @@ def test_an_axis_has_a_scale(low, high):
 
 @pytest.fixture
 def expected():
-    """A free audit's page of 360 groups, of which two are told."""
+    """Return the report of a free audit with 360 groups, of which two are shown."""
     groups = {"A 1": 17.0, "A 2": 18.0}
     return ExpectedReport(
         title="A title", agency="", contact="", release=public_report().releases[0], unit="one row", grouping="A",
@@ -75,7 +77,7 @@ def test_the_largest_expected_error_is_named_with_the_interval_of_the_group_s_ro
 
 @pytest.mark.parametrize("covered", [{"A 2"}, set()])
 def test_groups_that_may_be_noise_come_first_as_not_known_everywhere(expected, covered, tmp_path):
-    """They had come last, with a number, and a group that may be off by less was called the worst."""
+    """Regression test for groups that were at the end of the page, so that the worst group was not correct."""
     report = replace(expected, covered=frozenset(covered))
     first, *others = report.opening
     named = "A 1 (10 to 25 rows)" + ("" if covered else "; A 2 (fewer than 41 rows)")

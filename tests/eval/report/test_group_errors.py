@@ -1,4 +1,4 @@
-"""Errors and differences from noisy means hold every value that the mean's interval allows."""
+"""Tests that an error from a noisy mean has an interval with all values that the interval of the mean allows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SYNTHETIC = st.none() | st.floats(-10, 10)
 
 @st.composite
 def means(draw):
-    """Noisy means whose interval leaves 0 out."""
+    """Return a noisy mean with an interval that does not contain 0."""
     value, below, above = draw(CENTRES), draw(st.floats(0.001, 0.9)), draw(st.floats(0.001, 3))
     ends = sorted((value * (1 - below), value * (1 + above)))
     return NoisyNumber(value, *ends)
@@ -45,7 +45,7 @@ def test_an_error_is_anywhere_in_its_interval_and_nowhere_else(mean, synthetic):
     errors = error(synthetic, every(mean))
     assert found.lower <= errors.min() + 1e-12
     assert errors.max() - 1e-12 <= found.upper
-    assert errors.min() - found.lower <= 2e-2 * max(errors.max(), 1e-9)  # as far as a grid of 2,000 steps tells
+    assert errors.min() - found.lower <= 2e-2 * max(errors.max(), 1e-9)  # to the precision of a grid of 2,000 steps
     assert found.upper - errors.max() <= 1e-9 * max(errors.max(), 1)
     assert found.value == pytest.approx(error(synthetic, np.array([mean.value]))[0])
     assert (found.note == NO_SYNTHETIC_ROW) == (synthetic is None)
@@ -76,7 +76,9 @@ def test_a_group_that_both_lost_makes_no_difference():
 
 
 def cells_of(seed, bad=0.0, groups=18, columns=8, error=0.08, size_error=20.0):
-    """Errors of a release that is off by a hundredth everywhere, and by `bad` in its first group; noise of `error`."""
+    """Return the errors of a release before and after shrinkage. The error is .01 for all of the groups, except for the
+    first group with an error of `bad`.
+    """
     rng = np.random.default_rng(seed)
     real = 2.0 * (1 + rng.normal(0, 0.01, (columns, groups)))
     made = np.full((columns, groups), 2.0)
@@ -102,22 +104,30 @@ def dark(errors):
 
 
 def test_chance_shows_no_group_as_worse():
-    """144 cells with noise eight times the real errors, 40 audits: the stated rate is 1 in 20, and 400 had none, so at
-    most 4 show any dark cell (more have a chance of 1 in 20 at that rate); those that are not shrunk all do."""
+    """There are 40 audits with 144 cells, and the noise is eight times as large as the errors.
+
+    The nominal rate is 1 in 20 audits, and the observed rate is 0 in 400. The number of audits in which a cell is shown
+    as worse must be at most 4. The probability of a false alarm is 1 in 20 at the nominal rate. Without shrinkage, all
+    audits show a cell as worse.
+    """
     shown = [cells_of(seed) for seed in range(40)]
     assert sum(bool(dark(after)) for _, after in shown) <= 4
     assert np.mean([bool(dark(before)) for before, _ in shown]) > 0.95
 
 
 def test_a_group_that_is_served_worse_is_shown():
-    """Its eight columns are off by 60 %, in noise of 8 %: in 20 audits, all its cells and one in 100 others."""
+    """The eight columns of the group have an error of 60 % and a noise of 8 %.
+
+    The test uses 20 audits. All of the cells of the group must be shown as worse, and at most 1 in 100 of the other
+    cells.
+    """
     found = [dark(cells_of(seed, bad=0.6)[1]) for seed in range(20)]
     assert np.mean([each.count("G=0") for each in found]) > 7.5
     assert np.mean([len(each) - each.count("G=0") for each in found]) < 1.36
 
 
 def test_a_group_of_an_unknown_number_of_rows_is_not_shown_as_worse():
-    """Its columns share the noise in its number of rows, so they are off together."""
+    """The columns of a group share the noise of its number of rows, so their errors are correlated."""
     errors = cells_of(0, bad=0.6, size_error=30.0)[1]
     assert dark(errors) == []
     assert all(error.note for of in errors.values() for error in of.values())

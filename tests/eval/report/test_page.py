@@ -1,4 +1,6 @@
-"""The report opened in a browser: light and dark, phone and desktop, by eye, by keyboard, by axe-core, on paper."""
+"""Tests of the report in a browser, with several screens and colour schemes, the keyboard, axe-core
+and a printed page.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,11 @@ from equistrata.eval.report.page import write_report
 from equistrata.eval.report.tables import Table, csv_files
 from equistrata.eval.report.verdict import verdict
 
-FIRST_PICTURE = 1000  # milliseconds from disk, at the most
+FIRST_PICTURE = 1000  # at most, in milliseconds, if the page is loaded from disk
 TOUCHING = """figure => [...figure.querySelectorAll('.axis svg')].flatMap(svg => {
     const boxes = [...svg.querySelectorAll('text')].map(text => text.getBoundingClientRect());
     return boxes.slice(1).filter((box, i) => box.left < boxes[i].right + 2);
-}).length"""  # numbers of an axis that touch
+}).length"""  # the number of overlapping labels of an axis
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +29,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory):
-    """Kind → report and the address of its page."""
+    """Return a dictionary from the kind of report to the report and the URL of its page."""
     found = {}
     for report in (public_report(history=HISTORY), internal_report(history=HISTORY)):
         folder = tmp_path_factory.mktemp(report.MODE)
@@ -36,7 +38,9 @@ def reports(tmp_path_factory):
 
 
 def looks_right(page, wrong, size, scheme, figures_at_least):
-    """Figures are whole, nothing is wider than the screen, colours are those of the scheme, and axe finds nothing."""
+    """Check that the figures are complete, the page is not too wide, the colours match the scheme, and axe-core finds
+    no error.
+    """
     figures = page.locator("figure.chart").all()
     assert len(figures) >= figures_at_least
     for figure in figures:
@@ -113,12 +117,11 @@ def test_a_free_audits_page_as_it_is_seen(browser, tmp_path, scheme, size):
         assert "and by 100 % in Usual hours of work." in said
         assert "1 in between" in said
         ends = page.evaluate("[...document.querySelectorAll('nav a')].map(link => link.getBoundingClientRect().right)")
-        assert max(ends) <= SIZES[size][0]  # no link is cut, or has to be scrolled to
+        assert max(ends) <= SIZES[size][0]  # no link is cut off or needs scrolling
         looks_right(page, wrong, size, scheme, 1)
 
 
 def test_a_page_that_misbehaves_is_seen(browser, tmp_path):
-    """The watch works: a script that complains, a picture from elsewhere, and one without words."""
     page = tmp_path / "bad.html"
     page.write_text("<title>x</title><script>console.error('no'); x.y</script><img src='other.png'>")
     with opened(browser, page.as_uri()) as (seen, wrong):
@@ -127,7 +130,7 @@ def test_a_page_that_misbehaves_is_seen(browser, tmp_path):
 
 
 def test_the_first_picture_is_there_within_a_second(browser, reports):
-    """The best of three: a machine with other work is not the page's fault."""
+    """The fastest of three runs is used because the machine may be busy."""
     for _, address in reports.values():
         took = []
         for _ in range(3):
@@ -141,7 +144,7 @@ def test_the_keyboard_is_enough(browser, reports):
         focused = "document.activeElement"
         page.keyboard.press("Tab")
         assert page.evaluate(f"{focused}.textContent") == "Skip to the verdict"
-        assert page.locator(".skip").bounding_box()["x"] >= 0  # it shows itself
+        assert page.locator(".skip").bounding_box()["x"] >= 0  # the link is visible
         page.keyboard.press("Enter")
         page.wait_for_function(f"{focused}.id === 'main'")
         page.keyboard.press("Tab")
@@ -157,16 +160,16 @@ def test_the_keyboard_is_enough(browser, reports):
             page.keyboard.press("Tab")
         kinds = [name.split()[0] for name in reached]
         assert kinds.count("SUMMARY") >= 1
-        assert "DIV The releases in numbers" in reached  # a table that scrolls can be scrolled
+        assert "DIV The releases in numbers" in reached  # a table that can be scrolled has the focus
         summary = page.locator("summary").first
         summary.focus()
         page.keyboard.press("Enter")
         assert page.locator("details").first.get_attribute("open") is not None
         assert page.locator("details table").first.is_visible()
-        assert page.evaluate(f"getComputedStyle({focused}).outlineStyle") == "solid"  # where one is, is seen
+        assert page.evaluate(f"getComputedStyle({focused}).outlineStyle") == "solid"  # the focus is visible
         page.get_by_role("link", name="Glossary").focus()
         page.keyboard.press("Enter")
-        page.wait_for_url("**#glossary")  # the browser follows the link in its own time
+        page.wait_for_url("**#glossary")  # the browser follows the link asynchronously
         assert wrong == []
 
 
@@ -187,7 +190,7 @@ def test_on_paper(browser, reports):
             page.emulate_media(media="print", color_scheme="dark")
             assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
             assert not page.locator("nav").is_visible()
-            assert page.locator("details table").first.is_visible()  # what is folded on screen is printed
+            assert page.locator("details table").first.is_visible()  # the folded details are printed
             assert page.locator("svg.strip").first.is_visible()
             assert page.locator(".banner").is_visible()
             assert (page.evaluate("getComputedStyle(document.querySelector('.banner')).position") == "fixed") == (

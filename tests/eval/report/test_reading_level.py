@@ -1,5 +1,7 @@
-"""Reports are read by people of many kinds: the automated readability index of their sentences (Senter and Smith, 1967,
-AMRL-TR-66-220), about the school years that a text takes."""
+"""Tests of the reading level of reports, which are read by many kinds of readers.
+
+The automated readability index (Senter and Smith, 1967, AMRL-TR-66-220) is about the number of years of school.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ MEAN, MOST = 8.0, 12.0
 
 
 class Paragraphs(HTMLParser):
-    """The texts of a page, beside its figures and tables."""
+    """A parser that returns the text of a page without its figures and tables."""
 
     def __init__(self):
         super().__init__()
@@ -44,7 +46,7 @@ def words(text):
 
 
 def grade(text):
-    """The index of a text; a colon or semicolon ends a sentence, too."""
+    """Return the automated readability index of a text. A sentence can also end with a colon or a semicolon."""
     found = words(text)
     letters = sum(len(re.sub(r"\W", "", word)) for word in found)
     sentences = max(len(re.findall(r"[.!?:;](?=\s|$)", text)), 1)
@@ -62,7 +64,7 @@ def test_the_index_knows_plain_from_hard_sentences():
 @pytest.mark.parametrize("make", [public_report, internal_report])
 def test_a_report_takes_eight_school_years_and_no_paragraph_more_than_twelve(make, tmp_path):
     parser = Paragraphs()
-    with mock.patch("equistrata.eval.scores.classifiers.TREES", 20):  # not how well people are predicted is read here
+    with mock.patch("equistrata.eval.scores.classifiers.TREES", 20):  # the accuracy of the predictions is not tested
         parser.feed(write_report(make(history=HISTORY), tmp_path).read_text("utf-8"))
     texts = [" ".join(text.split()) for text in parser.texts if len(words(text)) >= FEWEST_WORDS]
     grades = {text: grade(text) for text in texts}

@@ -1,4 +1,6 @@
-"""The report: nothing exact in a public one, its two kinds kept apart, what it says, and the form it says it in."""
+"""Tests of the report: a public report contains no exact number, the two kinds are separate, and
+the texts and formats.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,7 @@ NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?")
 
 @pytest.fixture(scope="module", autouse=True)
 def few_trees():
-    """What is tested here is not how well they predict."""
+    """Use a small forest because the accuracy of the predictions is not tested."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("equistrata.eval.scores.classifiers.TREES", 20)
         yield
@@ -84,7 +86,7 @@ def internal():
 
 @pytest.fixture(scope="module")
 def files(public, internal, tmp_path_factory):
-    """Kind → file → text."""
+    """Return a dictionary from the kind of report and the name of a file to its text."""
     root = tmp_path_factory.mktemp("reports")
     return {kind: written(report, root / kind) for kind, report in (("public", public), ("internal", internal))}
 
@@ -95,7 +97,7 @@ def pages(files):
 
 
 def written(report, folder):
-    """File → text, of everything that a report leaves."""
+    """Return a dictionary from the name of each file of a report to its text."""
     folder.mkdir()
     write_report(report, folder)
     return {str(path.relative_to(folder)): path.read_text("utf-8") for path in folder.rglob("*") if path.is_file()}
@@ -112,11 +114,11 @@ def leaves(tree):
         yield tree
 
 
-# --- Nothing exact in public
+# --- No exact number in a public report
 
 
 def test_with_noise_that_does_not_listen_the_whole_report_is_the_same_for_other_rows(tmp_path):
-    """If all that is known of the private rows went through the noise source, a deaf one leaves nothing of them."""
+    """The noise source ignores the private rows, so the report must not depend on them."""
     one, other = (public_report(rows, Deaf(3), history=HISTORY) for rows in (PRIVATE, OTHER))
     assert written(one, tmp_path / "one") == written(other, tmp_path / "other")
 
@@ -145,7 +147,7 @@ def test_that_test_sees_what_goes_around_the_noise(monkeypatch, fault):
 
 
 def exact_numbers(report):
-    """Every number of an internal audit that is not small talk, as texts with six digits."""
+    """Return the numbers of an internal audit that are not public, as text with six digits."""
     document = [each.to_dict() for each in report.audits] + [each.marginals.to_dict() for each in report.audits]
     public = set(
         leaves([{"rows": dict(m.rows), "means": dict(m.means)} for m in (each.synthetic for each in report.audits)])
@@ -157,12 +159,14 @@ def exact_numbers(report):
         leaves([s for each in report.audits for c in each.marginals.in_group.values() for s in [c.synthetic.tolist()]])
     )
     found = {f"{x:.6g}" for x in leaves(document) if isinstance(x, float) and x not in public}
-    return {text for text in found if len(text) > 6}  # ratios of small counts may agree by chance
+    return {text for text in found if len(text) > 6}  # ratios of small counts can be equal by chance
 
 
 def numbers_in(files):
-    """All numbers in some texts, tables inside a page included, as texts with six digits; percentages also as
-    shares."""
+    """Return all numbers in the files of a report, including encoded tables, as text with six digits.
+
+    A percentage is also returned as a share.
+    """
     found = set()
     for text in files.values():
         parts = [text, *(base64.b64decode(code).decode() for code in re.findall(r"base64,([A-Za-z0-9+/=]+)", text))]
@@ -173,16 +177,15 @@ def numbers_in(files):
 
 
 def test_no_exact_number_is_in_any_file_of_a_public_report(internal, files):
-    """Canary: each number of the internal audit of the same releases, against every number in HTML, JSON, CSV,
-    Markdown."""
+    """Each number of the internal audit of the same releases is searched in all HTML, JSON, CSV and Markdown files."""
     canaries = exact_numbers(internal)
     assert len(canaries) > 60
     assert {name.rpartition(".")[2] for name in files["public"]} == {"html", "json", "csv", "md"}
     assert canaries & numbers_in(files["public"]) == set()
-    assert len(canaries & numbers_in(files["internal"])) > 60  # they sing where they may
+    assert len(canaries & numbers_in(files["internal"])) > 60  # the numbers are found in the internal report
 
 
-# --- Two kinds
+# --- Two kinds of reports
 
 
 def test_reports_take_audits_of_their_kind_only(public, internal):
@@ -205,12 +208,12 @@ def test_files_tell_the_kinds_apart(files):
         f"tables/{name}.csv" for name in ("groups", "errors", "marginals", "pairs", "budget")
     }
     assert WATERMARK in theirs["internal-audit.html"]
-    assert "position: fixed" in theirs["internal-audit.html"]  # on every printed page
+    assert "position: fixed" in theirs["internal-audit.html"]  # on each printed page
     assert json.loads(theirs["internal-audit.json"])["warning"] == WATERMARK
     assert WATERMARK not in "".join(text for name, text in ours.items() if name != "audit.schema.json")
 
 
-# --- What it says
+# --- The texts
 
 
 def test_the_verdict_names_the_group_that_was_spoiled(public, internal, pages):
@@ -224,7 +227,7 @@ def test_the_verdict_names_the_group_that_was_spoiled(public, internal, pages):
             "internal": "this group's columns are off by 44",
         }
         first, *others = spoiled.sentences
-        if report.MODE == "public":  # G z may be chance
+        if report.MODE == "public":  # the error of G z may be due to chance
             assert first == "Not known at this price, because noise hides their errors: 1 of the 3 groups (G z)."
             first, *others = others
         judged = "Of the 2 groups that can be judged, " if report.MODE == "public" else ""
@@ -242,7 +245,7 @@ def test_the_verdict_names_the_group_that_was_spoiled(public, internal, pages):
 
 
 def sentences_of(report, **errors):
-    """The sentences on the first release if its groups had these errors in all columns."""
+    """Return the sentences for the first release if the groups have the given errors in all columns."""
     found = report.findings[0]
     of = {label.replace("_", "="): shown for label, shown in errors.items()} | {"all": Shown(0.01, 0.0, 0.04)}
     return list(_on_release(replace(found, errors=dict.fromkeys(found.averaged, of)), report.about))
@@ -268,7 +271,7 @@ def test_no_group_is_called_the_worst_where_intervals_hold_another(public, y, fi
 
 
 def test_a_worst_group_is_apart_from_all_others_and_not_from_the_best_alone(public):
-    """The verdict had named G y, though G x may be off by twice as much."""
+    """Regression test: G y was called the worst group, but the error of G x may be twice as large."""
     said = sentences_of(public, G_x=Shown(0.2, 0.03, 0.6), G_y=Shown(0.3, 0.041, 0.5), G_z=GOOD)
     assert said[0].startswith(
         "Which group fair serves worst is not known. Their intervals leave 2 of them: G y, off by"
@@ -277,7 +280,7 @@ def test_a_worst_group_is_apart_from_all_others_and_not_from_the_best_alone(publ
 
 
 def test_the_one_group_that_can_be_judged_is_not_called_worst(public):
-    """It had been the "worst group", and was the best: noise hid that the others were off by half."""
+    """Regression test: the group was called the worst group because the errors of the other groups were unknown."""
     said = sentences_of(public, G_x=GOOD, G_y=HIDDEN, G_z=HIDDEN)
     assert said[0] == "Not known at this price, because noise hides their errors: 2 of the 3 groups (G y; G z)."
     assert said[1].startswith("Which group is served worst is not known: only G x can be judged, off by 1.0")
@@ -286,7 +289,9 @@ def test_the_one_group_that_can_be_judged_is_not_called_worst(public):
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 0.2), st.booleans()), min_size=3, max_size=3))
 def test_headline_table_and_figure_name_one_worst_group_or_none(public, numbers):
-    """The headline went by lower ends and the figure by estimates, so they named two groups."""
+    """Regression test: the headline used the lower ends and the figure used the estimates, so they named different
+    groups.
+    """
     labels = ("G=x", "G=y", "G=z")
     of = {
         label: Shown(value, max(value - far, 0.0), value + far, "noise" if hidden else "")
@@ -430,7 +435,7 @@ def test_tables_hold_what_the_document_holds(public, internal):
         }
         assert {row["quantity"] for row in files["groups.csv"]} == set(report.findings[0].by_group)
         assert set(report.findings[0].by_group) == set(WRITTEN) - ({"distance"} if report is public else set())
-        assert len(files["errors.csv"]) == 2 * 3 * 4  # releases, columns, groups with everybody
+        assert len(files["errors.csv"]) == 2 * 3 * 4  # releases, columns, groups and all rows
         assert [row["outcome"] for row in files["budget.csv"]] == ["committed", "this audit"]
     marginals = [row for row in files["marginals.csv"] if (row["release"], row["group"]) == ("fair", "all")]
     for column in SCHEMA.names:
@@ -457,7 +462,7 @@ def test_every_chart_has_words_and_the_theme_s_colours(pages):
         charts = re.findall(r'<figure class="chart" id="(.*?)" role="img" aria-label="(.*?)">', pages[kind])
         assert {name for name, _ in charts} == served | more
         assert all(len(label) > 30 for _, label in charts)
-        assert pages[kind].count('class="shaded"') == 2  # of errors by column, one for each release
+        assert pages[kind].count('class="shaded"') == 2  # the errors by column for each of the two releases
         ids = re.findall(r'\sid="([^"]*)"', pages[kind])
         assert len(ids) == len(set(ids))
         assert not re.search("#(?:1f6f8b|b4531a)", re.sub(r":root \{.*?\}", "", pages[kind]))
@@ -525,7 +530,8 @@ def test_the_relations_that_were_not_measured_are_in_the_exhibit_of_relations(pu
         said = replace(report, releases=(replace(first, relations=found), second))
         (exhibit,) = [each for each in exhibits(said) if "relations between columns" in each.title]
         sentence = "1 of 3 pairs of columns was measured together; relations of Y with others were not measured."
-        assert exhibit.reading.endswith(f" {first.name}: {sentence}")  # nothing of the other, an older card
+        # The sentence is only for the first release, because the other has an older card.
+        assert exhibit.reading.endswith(f" {first.name}: {sentence}")
         assert sentence in to_html(said)
         document = to_document(said)
         assert list(VALIDATOR.iter_errors(document)) == []
@@ -625,7 +631,7 @@ def test_the_verdict_says_how_rows_were_made_as_the_card_does(public):
 
 
 def test_published_means_without_an_exact_one_are_in_no_interval():
-    """A stratum without rows has no mean to be within or without; columns have their words, also from the card."""
+    """A stratum without rows has no exact mean. The labels of the columns are from the card."""
     report = internal_report(tables={"fair": FAIR})
     means = {"A (coinpress)": {"G=x": MeanComparison(1.0, 1.5, 0.5, 2.0), "G=y": MeanComparison(None, 1.5, 0.5, 2.0)}}
     means["PAY (coinpress)"] = {"G=x": MeanComparison(9.0, 1.5, 0.5, 2.0)}

@@ -1,4 +1,4 @@
-"""Colours that can be told apart, in light and dark."""
+"""Tests of the contrast of the colours of a report, in light and dark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from equistrata.eval.report.pictures import DARK, LIGHT, SERIES
 
 
 def contrast(one: str, other: str) -> float:
-    """The contrast ratio of two colours (WCAG 2.2, relative luminance), from 1 to 21."""
+    """Return the contrast ratio of two colours (WCAG 2.2, relative luminance), which is between 1 and 21."""
     light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
     return round((light + 0.05) / (dark + 0.05), 2)
 
@@ -38,5 +38,5 @@ def test_the_palettes_have_the_same_roles():
 
 def test_contrast_is_wcags():
     assert contrast("#ffffff", "#000000") == 21.0
-    assert contrast("#777777", "#ffffff") == 4.48  # the well-known grey that just fails
+    assert contrast("#777777", "#ffffff") == 4.48  # a well-known grey with a contrast below the limit
     assert contrast("#123456", "#123456") == 1.0

@@ -1,4 +1,4 @@
-"""Classifiers against scikit-learn used plainly, row by row; degenerate tables; New York where it is there."""
+"""Tests of the classifiers, which are compared with a direct use of scikit-learn."""
 
 from __future__ import annotations
 
@@ -108,7 +108,9 @@ def test_positive_may_be_chosen():
 
 
 def test_what_the_schema_calls_positive_is_predicted():
-    """The numbers above one, against all others and absent cells, as if they were a column of their own."""
+    """The values above the limit are the positive class, and all other values and missing cells are
+    the negative class.
+    """
     train, test = random_table(0), random_table(1)
     values = "S: {values: [1, 2]}, R: {values: [1, 2, 3]}, A: {values: [0, 1, 2, 3, 4]}, Y: {values: [0, 1]}"
     numbers = "PAY: {lower: 0, upper: 90000, integer: true, missing: own, positive: '>50000'}"

@@ -1,4 +1,4 @@
-"""Distances of released values: by hand, the same in another order or unit, and true to who is served worst."""
+"""Tests of the distances between tables, which must not depend on the order or the unit of the values."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ SCHEMA = Schema("s", (G, JOB, PAY, AGE))
 
 
 def table_of(rows, seed, schema=SCHEMA, lean=0.0):
-    """Codes at random; in G = 3 the larger ones are likelier by `lean`."""
+    """Return random codes. In G = 3, larger codes have a higher probability, which is given by `lean`."""
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, schema.sizes, (rows, len(schema.names)))
     more = (codes[:, 0] == 2) & (rng.random(rows) < lean)
@@ -34,7 +34,9 @@ def pair_of(strata=("G",), lean=0.5):
 
 
 def test_by_hand():
-    """G = 1: half of JOB elsewhere (0.5), PAY one bin of three up (250 of 1000) and a third missing instead."""
+    """In G = 1, half of JOB is different (0.5). For half of the rows, PAY is one bin higher (250 of 1000). For the
+    other half, it is missing.
+    """
     real = pd.DataFrame({"G": [1] * 4 + [2] * 2, "JOB": [*"aabb", *"cc"], "PAY": [5, 5, 5, 5, 50, 50], "AGE": [10] * 6})
     made = pd.DataFrame({"G": [1] * 4, "JOB": [*"aaaa"], "PAY": [250, 250, np.nan, np.nan], "AGE": [20] * 4})
     pair = Pair.of(*(CodedTable.encode(each, SCHEMA) for each in (real, made)), ["G"])
@@ -52,7 +54,7 @@ def test_equal_tables_have_none_and_others_at_most_the_most():
         CodedTable(np.array([[0, 0, 0, 0], [1, 0, 0, 0], [2, 0, 0, 0]], np.uint8), SCHEMA),
         CodedTable(np.array([[0, 3, 4, 99], [1, 3, 4, 99], [2, 3, 4, 99]], np.uint8), SCHEMA),
     ]
-    assert 3.3 < parity_distance(Pair.of(*ends, ["G"])).value <= 3 + 1 / 3  # numbers are in the middle of bins
+    assert 3.3 < parity_distance(Pair.of(*ends, ["G"])).value <= 3 + 1 / 3  # a number is in the middle of its bin
     assert parity_distance(Pair.of(*ends)).value <= 1
 
 
@@ -69,11 +71,10 @@ def test_the_order_of_declared_values_does_not_matter(order):
     assert after.parity_distance == pytest.approx(before.parity_distance, abs=1e-12)
     assert after.total_variation == pytest.approx(before.total_variation, abs=1e-12)
     assert after.workload3 == pytest.approx(before.workload3, abs=1e-12)
-    assert after.parity_error != pytest.approx(before.parity_error, rel=1e-6)  # which is why
+    assert after.parity_error != pytest.approx(before.parity_error, rel=1e-6)  # the parity error depends on the order
 
 
 def test_the_unit_does_not_matter():
-    """Numbers and their bounds in hundredths: the same distances, and Wasserstein's a hundred times."""
     cents = replace(PAY, lower=0, upper=100_000, edges=tuple(100 * edge for edge in PAY.edges))
     pair = pair_of()
     scaled = [
@@ -100,7 +101,7 @@ def test_the_group_that_is_served_worst_is_found():
 
 
 def test_frames_that_nobody_declared():
-    """Many numbers are a scale; few are names, as texts are; an absent cell is missing."""
+    """A column is numeric if it has many different numbers. Otherwise, the column is nominal."""
     rng = np.random.default_rng(0)
     real = pd.DataFrame({"X": rng.normal(0, 1, 300), "K": rng.integers(0, 3, 300)})
     made = real.assign(X=real["X"] + 0.5)
@@ -123,11 +124,11 @@ def test_fine_bins_of_numbers_are_merged_for_marginals_by_synthetic_rows_alone()
     parts = np.bincount(theirs.column("PAY"))[:20]
     assert parts.max() < 1.3 * parts.min()
     for old, new in ((real, ours), (made, theirs)):
-        assert ((old.column("PAY") == column.bins) == (new.column("PAY") == 20)).all()  # the code beside the bins
+        assert ((old.column("PAY") == column.bins) == (new.column("PAY") == 20)).all()  # the code for missing values
         order = np.argsort(old.column("PAY"), kind="stable")
         assert (np.diff(new.column("PAY")[order].astype(int)) >= 0).all()
     other = CodedTable(real.codes[::-1][:100], schema)
     assert (in_bins(other, made)[1].codes == theirs.codes).all()
-    assert score(real, made, ["G"], classifiers=()).workload3 < 1.4  # of 1,000 × 100 cells it was 1.96
+    assert score(real, made, ["G"], classifiers=()).workload3 < 1.4  # the value is 1.96 with 1,000 × 100 cells
     narrow = table_of(50, 0, SCHEMA.select(["G", "JOB"]))
     assert in_bins(narrow, narrow)[0] is narrow

@@ -1,4 +1,4 @@
-"""Rates by stratum against counting by hand."""
+"""Tests of the rates by stratum, which are compared with a direct count."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_agrees_with_counting(seed):
             misses[key] = (group.loc[group["t"] == 1, "p"] == 0).mean()
             right[key] = (group["t"] == group["p"]).mean()
     result = group_fairness(rows["t"], rows["p"], rows["g"])
-    assert "d" not in selection  # about 4 rows, too few
+    assert "d" not in selection  # the group has about 4 rows, which is not enough
     assert result.selection_rate == pytest.approx(selection)
     assert result.false_negative_rate == pytest.approx(misses)
     assert result.accuracy_by_stratum == pytest.approx(right)
@@ -38,7 +38,8 @@ def test_agrees_with_counting(seed):
 
 
 def test_by_hand():
-    # a: 2 of 4 selected, 1 of 2 positives missed; b: 1 of 4 selected, 2 of 3 missed; c is small.
+    # In a, 2 of 4 are selected and 1 of 2 positives is missed. In b, 1 of 4 is selected and 2 of 3 are missed. The
+    # group c is too small.
     truth = [1, 1, 0, 0, 1, 1, 1, 0, 1]
     predicted = [1, 0, 1, 0, 1, 0, 0, 0, 0]
     result = group_fairness(truth, predicted, list("aaaabbbbc"), min_rows=4)
@@ -56,9 +57,9 @@ def test_a_stratum_without_positive_rows_is_left_out_of_the_misses_only():
 @pytest.mark.parametrize(
     ("truth", "predicted", "min_rows", "dpr", "fnr_diff"),
     [
-        ([1, 0, 1, 0], [0, 0, 0, 0], 1, 1.0, 0.0),  # nobody is selected anywhere
-        ([1, 0, 1, 0], [1, 1, 0, 0], 1, 0.0, 1.0),  # one stratum is never selected
-        ([0, 0, 0, 0], [0, 1, 0, 1], 1, 1.0, 0.0),  # nobody is positive
+        ([1, 0, 1, 0], [0, 0, 0, 0], 1, 1.0, 0.0),  # no row is selected
+        ([1, 0, 1, 0], [1, 1, 0, 0], 1, 0.0, 1.0),  # no row of one stratum is selected
+        ([0, 0, 0, 0], [0, 1, 0, 1], 1, 1.0, 0.0),  # no row is positive
         ([1, 1, 1, 1], [1, 1, 1, 1], 1, 1.0, 0.0),
         ([1, 0, 1, 0], [1, 1, 0, 0], 3, 1.0, 0.0),  # no stratum is large enough
     ],

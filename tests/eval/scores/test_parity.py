@@ -1,4 +1,4 @@
-"""Parity error against plain loops, its conventions, and the faults of the code published with the paper."""
+"""Tests of the parity error, which is compared with a slow reference and with the code published with the paper."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def slow_error(truth, estimate):
 
 
 def slow_parity(real, synthetic, strata_columns, min_share=0.001, omega=None):
-    """Definition 11, one stratum and one column at a time, over the columns that define no strata."""
+    """Return the parity error of Definition 11 over the columns that are not strata. This is a slow reference
+    implementation.
+    """
     groups = {key: rows for key, rows in real.groupby(strata_columns) if len(rows) >= min_share * len(real)}
     made = dict(iter(synthetic.groupby(strata_columns)))
     omega = 1 / len(groups) if omega is None else omega
@@ -76,27 +78,28 @@ def test_identical_tables_have_no_error_whatever_the_order_of_rows_and_columns()
 
 
 def test_fault_of_the_published_code_strata_paired_by_order_of_appearance():
-    """With strata in another order of appearance the published evaluation compares one group with another."""
+    """If the strata are in a different order, the published code compares one group with another group."""
     real = pd.DataFrame({"G": [1] * 6 + [2] * 3 + [3], "Y": [1] * 6 + [5] * 3 + [9]})
     synthetic = real.iloc[::-1].reset_index(drop=True)
     assert synthetic["G"].unique().tolist() != real["G"].unique().tolist()
     assert parity_of(real, synthetic, ["G"]).value == 0
     assert parity_of(synthetic, real, ["G"]).value == 0
-    # Nor may a stratum that only the synthetic table has shift the others.
+    # A stratum that is only in the synthetic table must not move the other strata.
     extra = pd.concat([pd.DataFrame({"G": [0], "Y": [1]}), real])
     assert parity_of(real, extra, ["G"]).by_stratum == {"G=1": 0, "G=2": 0, "G=3": 0}
 
 
 def test_fault_of_the_published_code_lost_groups_are_left_out():
-    """A group that the synthesizer lost counts as error 1 in every column, and still counts in k."""
+    """A group without synthetic rows has an error of 1 in each column, and is included in the number of groups k."""
     real = pd.DataFrame({"G": [1, 1, 2, 2], "Y": [4, 4, 4, 4]})
     synthetic = pd.DataFrame({"G": [1, 1], "Y": [4, 4]})
     parity = parity_of(real, synthetic, ["G"])
     assert parity.strata == ("G=1", "G=2")
     assert parity.by_stratum == {"G=1": 0.0, "G=2": 1.0}
-    assert parity.by_column == pytest.approx({"Y": 1.0})  # the population agrees; then 0 + 1
+    # The error of the population is 0, and the errors of the groups are 0 and 1.
+    assert parity.by_column == pytest.approx({"Y": 1.0})
     assert parity.maximum == 1.0
-    # Also where the real value is 0, which an absent group does not get right by being absent.
+    # The error must also be 1 if the real value is 0.
     nought = parity_of(real.assign(Y=0), synthetic.assign(Y=0), ["G"])
     assert nought.by_column["Y"] == 1.0
 
@@ -108,7 +111,7 @@ def test_by_hand_with_two_stratum_columns_and_a_tiny_stratum():
     parity = parity_of(real, synthetic, ["S", "R"])
     assert parity.strata == ("S=1,R=1", "S=1,R=2", "S=2,R=1", "S=2,R=2")
     assert (parity.components, parity.errors[:, 0].tolist()) == (("Y",), [0.5, 0.0, 0.0, 0.5])
-    mean = (200 * 48 + 1000) / 1601  # rows left out still count in the population
+    mean = (200 * 48 + 1000) / 1601  # the ignored rows are included in the mean of the population
     assert parity.by_column["Y"] == pytest.approx(abs(mean - 5) / mean / 4 + 1.0)
     assert parity.maximum == parity_of(real, synthetic, ["S", "R"]).maximum == 0.5
 
@@ -147,8 +150,7 @@ def test_text_columns_count_by_their_sorted_place():
 
 
 def test_columns_that_define_strata_are_not_averaged_in():
-    """They agree with themselves within every stratum. With each one more, the score of the same error would be
-    smaller."""
+    """If these columns were included, the score would be too small, because they have no error in a stratum."""
     rows = pd.DataFrame({"Y": [1, 3, 4, 4], "G": [1, 1, 2, 2]})
     real, synthetic = rows.assign(H=rows["G"]), rows.assign(Y=[1, 1, 4, 4], H=rows["G"])
     once = parity_of(real, synthetic, ["G"])
@@ -156,7 +158,7 @@ def test_columns_that_define_strata_are_not_averaged_in():
     assert once.components == ("Y", "H")
     assert twice.components == ("Y",)
     assert twice.value == pytest.approx(1 / 6 / 2 + 0.5) == pytest.approx(2 * once.value)
-    # Nor do shares that moved between strata count: means are asked for, of the columns that are left.
+    # The shares of the strata must not change the error, because the means are only for the other columns.
     moved = pd.concat([real, real[real["G"] == 2]])
     assert parity_of(real, moved, ["G", "H"], omega=0).value == 0
     with pytest.raises(InputError, match="use up every column"):

@@ -1,4 +1,4 @@
-"""The report for notebooks: its numbers are those of `score`, it draws, and it says that it is internal."""
+"""Tests of the report for notebooks, which has the same numbers as `score` and is marked as internal."""
 
 import numpy as np
 import pandas as pd

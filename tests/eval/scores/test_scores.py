@@ -1,4 +1,4 @@
-"""All scores together: names, conventions, and what is refused."""
+"""Tests of all scores: names, conventions and errors."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_bad_input_is_refused(tables):
 
 
 def distinct(table):
-    """The distinct rows of a table, absent cells included, and how often each occurs."""
+    """Return the unique rows of a table, including rows with missing cells, and the count of each row."""
     counted = table.groupby(list(table.columns), dropna=False, sort=False).size()
     return counted.index.to_frame(index=False), counted.to_numpy()
 

@@ -1,4 +1,4 @@
-"""Tables side by side: what is refused, what counts as the same value, which strata are kept."""
+"""Tests of the comparison of tables: errors, equal values, and the strata that are used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def both(real, synthetic):
 
 
 def joint_codes(tables, column):
-    """The codes of a column in each table, and its declared values."""
+    """Return the codes of a column in each table, and the declared values."""
     coded = coded_alike(tables)
     levels = next(iter(coded.values())).schema[column].values
     return [table.column(column).astype(int) for table in coded.values()], levels
@@ -115,7 +115,7 @@ def test_the_real_table_alone_decides_which_strata_are_kept():
     strata = Pair.of(real, synthetic, ["S"], min_share=0.002)
     assert strata.labels == ("S=1",)
     assert set(strata.synthetic_place) == {-1}
-    # Exactly the least share is kept; a stratum without a real row never is.
+    # A stratum with exactly the minimum share is kept. A stratum without a real row is never kept.
     assert Pair.of(real, synthetic, ["S"], min_share=0.001).labels == ("S=1", "S=2", "S=3")
     assert Pair.of(real, synthetic, ["S"], min_share=0).labels == ("S=1", "S=2", "S=3")
     assert Pair.of(real, synthetic, [], min_share=0.5).labels == ("all",)

@@ -1,4 +1,4 @@
-"""Workload error against plain loops over dictionaries of counts."""
+"""Tests of the workload error, which is compared with a slow reference implementation."""
 
 from __future__ import annotations
 

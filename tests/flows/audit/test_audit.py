@@ -1,4 +1,4 @@
-"""The audit flow and its command, without an orchestrator: what it leaves, charges and refuses."""
+"""Tests of the audit flow and its command without an orchestrator."""
 
 import errno
 import json
@@ -47,8 +47,10 @@ PRICE = Rho.from_epsilon_delta(1, 1e-9)
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A folder with a table of people, its schema, a ledger, and three releases: two that were charged, one that was
-    not."""
+    """Return a folder that contains a table, the schema, a ledger and three releases.
+
+    Only two of the releases are charged.
+    """
     home = tmp_path_factory.mktemp("made")
     made_up_people(6137).to_csv(home / "people.csv", index=False)
     (home / "people.yaml").write_text(PEOPLE_SCHEMA.replace("[1, 2]", "[1, 2], labels: {1: men, 2: women}"))
@@ -75,7 +77,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def place(made, tmp_path, monkeypatch):
-    """A copy to work in, and a state folder: of two copies of a ledger, only one is charged."""
+    """Return a copy of the folder with its own state folder, because only one copy of a ledger may be charged."""
     home = tmp_path / "home"
     shutil.copytree(made, home)
     monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
@@ -114,7 +116,7 @@ def test_an_internal_audit_of_one_release(place):
         assert of["all"]["exact"] == pytest.approx(frame["PAY"].mean())
     assert document["ledger"]["dataset"] == "people"
     assert [charge["release"] for charge in document["ledger"]["charges"]] == ["stratified", "vanilla"]
-    ((text, about),) = shown  # where it lies, and not a number of it
+    ((text, about),) = shown  # the path of the page, without any number of the audit
     assert "stratified.internal/audit" in text
     assert about["key"] == "internal-audit"
     assert not set("0123456789") & set(text)
@@ -166,9 +168,9 @@ def test_a_public_audit_of_two_releases_is_charged_once(place):
 
 @pytest.mark.slow
 def test_no_exact_number_of_the_rows_is_in_a_public_audit(place, monkeypatch):
-    """Every exact number of the internal audit, to eight digits, in every file of the public one; and its means of PAY.
+    """Search every exact number of the internal audit in the files of the public audit, to eight digits.
 
-    A chance hit has a probability of about 10⁻³, over all numbers; the seed is fixed.
+    The seed is fixed. The probability of a chance hit is about 10⁻³ over all numbers.
     """
     inside, _ = audit("stratified", "vanilla", output="inside")
     monkeypatch.setattr(audit_steps, "noise_source", lambda seed: SeededNoise(0))
@@ -189,7 +191,9 @@ def test_no_exact_number_of_the_rows_is_in_a_public_audit(place, monkeypatch):
     numbers = [x for entry in entries for part in ("audit", "served", "errors") for x in exact(entry[part])]
 
     def rare(x):
-        """No ratio of small whole numbers, which noisy counts, or synthetic ones, may give as well (5/11, say)."""
+        """Return True if the value is not a ratio of small integers, such as 5/11, which may also be a ratio of noisy
+        counts.
+        """
         return abs(float(Fraction(x).limit_denominator(500)) - x) > 1e-7
 
     canaries = {
@@ -197,7 +201,7 @@ def test_no_exact_number_of_the_rows_is_in_a_public_audit(place, monkeypatch):
     }
     assert len(canaries) > 50
     text = texts(outside)
-    assert 'class="chart"' in text  # pictures are searched, too
+    assert 'class="chart"' in text  # charts are searched as well
     assert [canary for canary in canaries if canary in text] == []
     assert sum(canary in texts(inside) for canary in canaries) > 50
     assert "PAY" not in document_of(outside)["columns"]
@@ -212,7 +216,7 @@ def test_a_public_audit_without_a_ledger_says_so(place):
     assert document["price"]["charged_as"] == ""
     assert document["ledger"] is None
     assert any("No ledger was charged" in caveat for caveat in document["verdict"]["caveats"])
-    audit("free", mode="internal", output="after")  # what an audit leaves in a release is no edit of the release
+    audit("free", mode="internal", output="after")  # an added audit is no edit of the release
 
 
 def manifest_of(folder):
@@ -224,7 +228,7 @@ def card_of(folder):
 
 
 def test_the_card_of_a_release_with_public_audits_has_the_price_of_all(place):
-    """Of the release and of two audits in it; each once."""
+    """The total is the sum of the price of the release and the prices of both audits."""
     own = card_of("free")["guarantee"]
     one, _ = audit("free", mode="public", epsilon=0.5, delta=1e-6)
     two, _ = audit("free", mode="public", output="free/again")
@@ -349,10 +353,9 @@ def test_an_exact_verdict_is_printed_to_a_terminal_only(place, monkeypatch, caps
 
 
 def test_a_published_zip_holds_no_exact_number(made, tmp_path, monkeypatch):
-    """Bar 4: after scores, an internal audit and a public one, none of their exact numbers, and the price of all it
-    holds.
+    """Search the exact numbers of the scores and of both audits in the files of a published release, to eight digits.
 
-    Numbers are searched to eight digits; a chance hit has a probability of some 10⁻⁴.
+    The probability of a chance hit is about 10⁻⁴.
     """
     monkeypatch.chdir(tmp_path)
     settings = {"source": "csv", "input": str(made / "people.csv"), "schema": str(made / "people.yaml"), "workers": 1}
@@ -360,7 +363,7 @@ def test_a_published_zip_holds_no_exact_number(made, tmp_path, monkeypatch):
     rows = {"input": settings["input"]}
     inside, _ = audit("out", **rows)
     audit("out", **rows, mode="public", epsilon=0.5)
-    with zipfile.ZipFile("whole.zip", "w") as whole:  # as its owner would do by hand
+    with zipfile.ZipFile("whole.zip", "w") as whole:  # the owner packs the folder by hand
         for path in Path("out").rglob("*"):
             whole.write(path)
     publish_release(Path("out"), Path("published.zip"))
@@ -374,7 +377,7 @@ def test_a_published_zip_holds_no_exact_number(made, tmp_path, monkeypatch):
     assert {path.relative_to("out").as_posix() for path in files} == {*manifest_of("out"), "manifest.json"}
     text = "\n".join(path.read_text("latin-1") for path in files)
     noisy = [json.loads(Path(f"out/{name}.json").read_text()) for name in ("means", "card")]
-    shown = floats([noisy[0], noisy[1]["relations"]["expected"]])  # beside exact ones
+    shown = floats([noisy[0], noisy[1]["relations"]["expected"]])  # these noisy numbers may equal exact ones
     published = {f"{x:.10f}"[:10] for x in shown}
     assert [canary for canary in canaries - published if canary in text] == []
     assert len(canaries - published) > 50
@@ -392,7 +395,7 @@ def test_a_published_zip_holds_no_exact_number(made, tmp_path, monkeypatch):
 
 
 def floats(tree):
-    """The numbers of a document, but for those of synthetic rows."""
+    """Return all numbers of a document, except those of synthetic rows."""
     if isinstance(tree, dict | list):
         branches = [tree[name] for name in tree if name != "synthetic"] if isinstance(tree, dict) else tree
         yield from (number for branch in branches for number in floats(branch))
@@ -516,7 +519,7 @@ def test_what_is_refused_costs_nothing_and_leaves_nothing(place, releases, setti
 
 
 def test_releases_that_cannot_be_compared(place):
-    """Other columns; other rows."""
+    """In the first case the columns are different, and in the second case the rows are different."""
     rows = {
         "source": "csv",
         "input": "people.csv",
@@ -655,7 +658,10 @@ def test_the_command_takes_the_texts_of_its_page_one_by_one(place, monkeypatch, 
 
 
 def test_a_public_audit_without_a_price_reads_no_row_and_charges_nothing(place, monkeypatch):
-    """As the command: it used to mean ε = 1 in Python and in deployments."""
+    """The result is the same for the command and the Python function.
+
+    This setting used to mean ε = 1 in Python and in deployments.
+    """
     before = Ledger("ledger.db").spent("people")
     shown = []
     monkeypatch.setattr(

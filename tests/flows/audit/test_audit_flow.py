@@ -1,4 +1,4 @@
-"""The audit as a Prefect flow, from the command line: what people see, and what Prefect's database must not."""
+"""Tests of the audit as a Prefect flow, which is run from the command line."""
 
 import json
 import stat
@@ -15,13 +15,13 @@ CANARY_AGE, CANARY_PAY = 118.4625173, 731924.6481
 
 @pytest.fixture
 def released(people, equistrata, monkeypatch):
-    """A charged release of the small table, with canaries in a binned column and in one that is not released."""
+    """Return the table of a charged release, with canaries in a binned column and in a column that is not released."""
     table, schema, frame = people
     frame["AGE"] = frame["AGE"].astype(float)
     frame.loc[[5, 700], "AGE"] = CANARY_AGE
     frame.loc[[5, 700], "PAY"] = CANARY_PAY
     frame.to_csv(table, index=False)
-    schema.write_text(schema.read_text().replace(", integer: true", ""))  # decimals are refused there
+    schema.write_text(schema.read_text().replace(", integer: true", ""))  # an integer column refuses decimals
     monkeypatch.setenv("EQUISTRATA_STATE", str(equistrata.home / "state"))
     ledger = equistrata.home / "ledger.db"
     Ledger(ledger).create("people", 10, 1e-9)
@@ -46,7 +46,7 @@ def leaves(tree):
 
 @pytest.mark.slow
 def test_audits_leave_no_row_and_no_exact_number_with_prefect(equistrata, released):
-    """The internal audit's exact numbers stay in its folder; the public one's Markdown is an artifact."""
+    """The exact numbers of the internal audit stay in its folder. The text of the public audit is an artifact."""
     inside = equistrata("audit", "one", "--input", released, "--verbose")
     assert inside.returncode == 0, inside.stderr
     assert "internal: computed from private rows, not to be published" in inside.stdout
@@ -83,7 +83,7 @@ def test_audits_leave_no_row_and_no_exact_number_with_prefect(equistrata, releas
 
 
 def test_an_announcement_follows_a_release(monkeypatch):
-    """What the audit's deployment waits for; its payload is settings alone."""
+    """The deployment of the audit waits for this event, and its payload contains only settings."""
     import equistrata.flows.release.flow
     from equistrata.flows.config.release import ReleaseConfig
 

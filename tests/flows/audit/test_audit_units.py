@@ -1,4 +1,4 @@
-"""A paid public audit where a unit has several rows, or is replaced: what it costs in truth, and what it says."""
+"""Tests of the privacy cost of a paid public audit if a unit has several rows, or if the relation is replace-one."""
 
 import json
 from unittest import mock
@@ -25,14 +25,14 @@ def with_home(person, rows):
 
 
 def audited_twice(folder, monkeypatch, one, two, **settings):
-    """The report of the first table, its price, and what both calls of the noise source cost in truth."""
+    """Return the report of the first table, its price, and the true privacy cost of both calls of the noise source."""
     monkeypatch.setenv("EQUISTRATA_STATE", str(folder / "state"))
     (folder / "people.yaml").write_text(PEOPLE_SCHEMA)
     PEOPLE.to_csv(folder / "people.csv", index=False)
     rows = {"source": "csv", "input": str(folder / "people.csv"), "schema": str(folder / "people.yaml")}
     made = {"strata": "SEX,GROUP", "evaluate": "none", "rows": 300, "seed": 1, "output": str(folder / "made")}
     release(rows | made | settings)
-    at_most = settings.get("at_most", 1)  # intervals allow for so many that are alike
+    at_most = settings.get("at_most", 1)  # the number of rows of a unit that the intervals allow for
     recorded = []
     for name, table in (("first", one), ("second", two)):
         table.to_csv(folder / f"{name}.csv", index=False)

@@ -1,4 +1,4 @@
-"""What a page shows of a release: absent cells of every kind are empty."""
+"""Tests of the numbers on a page. Missing values are shown as empty cells."""
 
 from types import SimpleNamespace
 

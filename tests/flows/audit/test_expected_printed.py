@@ -1,4 +1,4 @@
-"""What `equistrata audit --public` prints: those that are not known first and apart, in the unit of the page."""
+"""Tests of the expected errors that `equistrata audit --public` prints."""
 
 from types import SimpleNamespace
 
@@ -16,12 +16,12 @@ def test_groups_that_are_not_known_stand_first(monkeypatch):
         off=off.__getitem__,
         sentences=["word " * 15 + "0.65\u00a0%."],
     )
-    monkeypatch.setattr(command, "expected_pages", lambda config: [("expected.html", report)])
+    monkeypatch.setattr(command, "expected_pages", lambda config, workers: [("expected.html", report)])
     with command.out.capture() as printed:
         command.expect(None)
     lines = printed.get().splitlines()
     rows = {name: next(i for i, line in enumerate(lines) if f"│ {name} " in line) for name in off}
-    assert rows["Male"] == rows["Other"] + 2  # a line between
+    assert rows["Male"] == rows["Other"] + 2  # a rule is between both
     assert rows["Female"] == rows["Male"] + 1
     assert "fewer than 28 │ not known │" in lines[rows["Other"]]
     assert "Age" not in lines[rows["Other"]]

@@ -1,4 +1,7 @@
-"""Paid audits that are stopped or killed: the same command again ends them, and pays twice for no noise."""
+"""Tests of paid audits that are stopped or killed.
+
+If the same command is run again, the audit is completed. The same noise is never charged twice.
+"""
 
 import json
 import os
@@ -21,7 +24,8 @@ from equistrata.privacy.budget import BudgetExceeded
 from equistrata.privacy.ledger.ledger import Ledger
 
 FLOW, STEPS, JOURNAL = ("equistrata.flows.audit." + name for name in ("flow", "steps", "journal.AuditJournal"))
-# The call before or after which it is stopped; whether noise may have been drawn that is not saved, if it is killed.
+# Each point is a call, the side on which the audit is stopped, and a flag. The flag is True if a killed audit may have
+# drawn noise that is not saved.
 POINTS = {
     "rows read": (f"{STEPS}.load_rows", "after", False),
     "before the charge": ("equistrata.privacy.ledger.ledger.Ledger.reserve", "before", False),
@@ -71,14 +75,14 @@ def charges():
 
 
 def left(home):
-    """What interruptions leave beside what was there and the audit."""
+    """Return a list of the temporary files that are left after an interruption."""
     kept = home / "state" / journal.AUDITS
     hidden = [path.name for path in home.rglob("*") if path.name.startswith(".") and path.name.endswith(".part")]
     return [*hidden, *(path.name for path in (home / "tmp").iterdir()), *(kept.iterdir() if kept.exists() else ())]
 
 
 def stopping(target, side, stop):
-    """The call stops the command, at its first time."""
+    """Stop the command when the target is called for the first time."""
     owner, name = target.rsplit(".", 1)
     original, calls = getattr(resolve_name(owner), name), []
 
@@ -95,7 +99,7 @@ def stopping(target, side, stop):
 
 
 def whole_once(home, charged):
-    """Whether the audit is there once, as valid as ever, for so many charges, and nothing else is left."""
+    """Check that the audit is complete, that the number of charges is correct, and that there are no other files."""
     found = charges()
     assert [each.outcome for each in found] == ["committed"] * charged
     card = json.loads((home / "one" / "card.json").read_text("utf-8"))
@@ -138,7 +142,7 @@ def test_a_killed_audit_pays_again_for_unsaved_noise_alone(place, point):
 
 
 def test_an_audit_in_a_folder_of_its_own_goes_on_elsewhere_and_of_all_that_is_left(place):
-    """The last of the budget was charged already."""
+    """The rest of the budget was already charged before the interruption."""
     left_over = Ledger("ledger.db").remaining("people").epsilon(1e-9) * 0.999
     with stopping(f"{JOURNAL}.save", "after", lambda: os.kill(os.getpid(), signal.SIGTERM)), ending_on_sigterm():
         with pytest.raises(SystemExit):

@@ -1,4 +1,4 @@
-"""Scores, audits and pages of a release with a survey weight: of rows and of people, and which is which."""
+"""Tests of the scores, the audits and the pages of a release with a survey weight."""
 
 import json
 
@@ -22,7 +22,7 @@ BOUND = 50
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """Releases of a table with weights, some above their bound: with totals that need larger ones, and of people."""
+    """Return a folder that contains releases of a weighted table. Some of the weights are larger than the bound."""
     folder = tmp_path_factory.mktemp("weights")
     frame = made_up_people(800)
     frame["W"] = np.where(frame.SEX == 2, 8.0, 2.0)
@@ -60,7 +60,7 @@ def test_scores_are_of_rows_and_beside_them_of_people(home):
     _, real = coded(frame, home)
     weights, scores = np.minimum(frame.W, BOUND).to_numpy(), scores_in(home, "met")
     rows, made = released(home, "met")
-    assert rows.W.max() > 2 * BOUND  # as written, not as coded
+    assert rows.W.max() > 2 * BOUND  # the weights as written, not as coded
     of_rows, of_people = score(real, made, ["SEX"]), weighted_scores(real, made, ["SEX"], (weights, rows.W.to_numpy()))
     assert "W" not in scores["parity_by_column"]
     assert (scores["parity_error"], scores["workload3"]) == (of_rows.parity_error, of_rows.workload3)

@@ -1,4 +1,4 @@
-"""`equistrata budget …`: what people read, what programs read, and one sentence when it does not work."""
+"""Tests of the commands `equistrata budget …`."""
 
 import json
 import re
@@ -24,7 +24,9 @@ PRICE = Rho.from_epsilon_delta(1, 1e-9)
 
 @pytest.fixture
 def budget(tmp_path, monkeypatch, capsys):
-    """`equistrata budget …` inside this process, in a folder of its own, with no ledger in the environment."""
+    """Return a function that runs `equistrata budget` in this process, in a temporary folder without a ledger in the
+    environment.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("EQUISTRATA_LEDGER_URL", raising=False)
     monkeypatch.setenv("COLUMNS", "80")
@@ -37,7 +39,10 @@ def budget(tmp_path, monkeypatch, capsys):
 
 @pytest.fixture
 def books(tmp_path):
-    """A ledger in that folder: budget ε = 3, three charges, one failed, one drawn again."""
+    """Return a ledger with a budget of ε = 3 and three charges.
+
+    The last charge has failed. It is for noise that is drawn again.
+    """
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.create("people", 3, 1e-9)
     for name in ("monthly-2026-09-1f0c9aa0", "monthly-2026-10-77d1e0b2"):
@@ -113,7 +118,7 @@ def test_the_same_in_json_and_in_words(budget, books):
 
 
 def test_the_charge_of_a_killed_audit_can_be_settled(budget, books, tmp_path, monkeypatch, capsys):
-    """It had stayed reserved for ever, and what was said of it named no command."""
+    """This charge used to remain reserved, and the message did not contain the command for it."""
     books.reserve("people", Rho(0.001), "audit-people-77d1e0b2", Particulars(mechanism="public audit"))
     left = books.remaining("people")
     _, told, _ = budget("show", "--ledger", "ledger.db")
@@ -130,7 +135,7 @@ def test_the_charge_of_a_killed_audit_can_be_settled(budget, books, tmp_path, mo
 
 
 def test_the_command_takes_its_ledger_from_the_environment(equistrata):
-    """The one test with a process of its own, as people run it."""
+    """This is the only test that runs the command in a separate process."""
     environment = {"EQUISTRATA_LEDGER_URL": "sqlite:///ledger.db"}
     done = equistrata("budget", "create", "people", "--epsilon", 1, "--delta", 1e-9, **environment)
     assert done.returncode == 0, done.stderr
@@ -159,7 +164,7 @@ def test_a_forecast_takes_the_price_from_a_release_file(budget, books, tmp_path)
 
 
 def test_a_forecast_of_a_series_counts_its_months(budget, books, tmp_path):
-    """It took the ε of all months for that of one, and said that the budget allows three."""
+    """The number of months was too small, because the price of a month was computed from the ε of the series."""
     text = "epsilon: 0.5\ndelta: 1e-9\ndataset: people\nseries: {name: 'year-{year}', horizon: 12}\n"
     (tmp_path / "monthly.yaml").write_text(text)
     month = Rho.from_epsilon_delta(0.5, 1e-9) * Fraction(1, 12)

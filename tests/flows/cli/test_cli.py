@@ -1,4 +1,4 @@
-"""Bad input at the command line: one clear sentence, exit code 2, no output folder."""
+"""Tests of bad input at the command line, which gives one clear sentence and exit code 2 and makes no output folder."""
 
 import json
 import os
@@ -143,7 +143,7 @@ def test_the_help_of_a_release_fits_a_screen(equistrata):
 
 
 def commands(command=None, path=()):
-    """The words of every command, hidden ones too."""
+    """Return the words of each command, including the hidden commands."""
     command = command or typer.main.get_command(app)
     yield path
     for name, below in getattr(command, "commands", {}).items():
@@ -152,7 +152,7 @@ def commands(command=None, path=()):
 
 @pytest.mark.parametrize("words", [" ".join(path) for path in commands()])
 def test_help_is_for_people(words, monkeypatch, capsys):
-    """No address of a function, and nothing else that only Python shows of settings' types and defaults."""
+    """The help text contains no address of a function, and no other representation of a Python type or default."""
     monkeypatch.setattr(typer.rich_utils, "MAX_WIDTH", 200)
     code, out, _ = command(monkeypatch, capsys, *words.split(), "--help")
     assert code == 0
@@ -188,7 +188,7 @@ def test_score_prints_the_agreed_names(equistrata, tmp_path):
 
 
 def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path, monkeypatch, capsys):
-    """Rich reads [/c] as the end of a style: a traceback, after the charge where a release's own words hold it."""
+    """Rich reads [/c] as the end of a style, so this name used to end the command in a traceback."""
     from equistrata.flows.cli.released import print_release
 
     monkeypatch.setattr(typer.rich_utils, "MAX_WIDTH", 200)
@@ -267,7 +267,7 @@ def test_a_shell_completes_commands(monkeypatch, capsys):
     ],
 )
 def test_an_option_that_is_given_twice_is_refused(monkeypatch, capsys, tmp_path, option, values, way):
-    """Of two, the first had been dropped without a word: a release by SEX and RAC1P was cut by RAC1P alone."""
+    """The first value used to be ignored without a warning, so that only RAC1P was used for the strata."""
     given = [each for value in values for each in (option, value)]
     code, _, said = command(monkeypatch, capsys, "release", "--output", tmp_path / "made", *given)
     assert code == 2

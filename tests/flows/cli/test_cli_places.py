@@ -1,4 +1,4 @@
-"""What the command line says of outputs that others hold or have made, and of names that no file system takes."""
+"""Tests of the messages for output folders that are used by another run, and for file names that are not valid."""
 
 import errno
 import os
@@ -29,14 +29,16 @@ LONG = "x" * 300
 
 @pytest.fixture
 def command(tmp_path, monkeypatch, capsys):
-    """Runs the command line in this process, in an empty folder: its exit code, and what it printed."""
+    """Return a function that runs the command line in this process, in an empty folder, and returns the exit code and
+    the output.
+    """
     home = tmp_path / "home"
     home.mkdir()
     (tmp_path / "tmp").mkdir()
     monkeypatch.chdir(home)
     monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))  # which is not there: no server is started ahead
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))  # it is absent, so no server starts
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["equistrata", *map(str, arguments)])
@@ -92,7 +94,7 @@ def test_a_full_disk_is_a_sentence_wherever_it_is_met(command, monkeypatch):
 
 
 def test_who_comes_second_is_told_at_once(command, monkeypatch):
-    """Before Prefect is started, which takes longer than all else."""
+    """The message is printed before Prefect is started, which takes longer than all other steps."""
     monkeypatch.setattr(command_release, "run_release", lambda *_: pytest.fail("it went on"))
     with claimed_output(Path("out")):
         code, out, err = command("release", "--output", "out")
@@ -103,7 +105,7 @@ def test_who_comes_second_is_told_at_once(command, monkeypatch):
 
 @pytest.mark.parametrize("arguments", [("release", "--output", "out"), ("audit", "one", "--output", "audited")])
 def test_a_command_starts_prefects_server_while_it_plans(command, tmp_path, monkeypatch, arguments):
-    """And ends it, refused or not: here in its plan, and where it would run the flow."""
+    """The server is also stopped if there is an error in the plan or in the flow."""
     seen = []
 
     def refuse(*_):
@@ -136,7 +138,7 @@ def test_a_release_that_is_made_already_is_no_failure(command, monkeypatch):
 
 
 def test_a_release_that_another_run_made_meanwhile_is_no_failure(command, monkeypatch):
-    """The flow then ends as Completed, and gives no folder."""
+    """In this case the state of the flow is Completed, and no folder is returned."""
     monkeypatch.setattr(flow, "release", lambda config: Completed())
     monkeypatch.setattr("equistrata.flows.run.foreground.temporary_server", nullcontext)
     code, out, err = command("release", "--output", "out")

@@ -1,4 +1,4 @@
-"""A flow that runs in a command's own process, whose Prefect server is gone."""
+"""Tests of a flow that runs in the process of a command when its Prefect server has stopped."""
 
 import io
 import json
@@ -33,7 +33,9 @@ def _fails(error, cause=None):
 
 
 def test_a_server_that_is_gone_is_said_in_a_sentence():
-    """Prefect lets the client's error through where it tells the server how a flow ended: a traceback of 130 lines."""
+    """Prefect does not catch the error of its client when it reports the end of a flow, so the user used to see 130
+    lines of traceback.
+    """
     refused = httpx.ConnectError("refused")
     for error, cause in ((refused, None), (RuntimeError("flow run"), refused)):
         with pytest.raises(InputError, match="server ended meanwhile"):
@@ -47,7 +49,7 @@ def test_other_errors_are_let_through():
 
 @pytest.mark.parametrize(("encoding", "shown"), [("ascii", "? = 1, ?"), ("latin-1", "? = 1, é"), ("utf-8", "ε = 1, é")])
 def test_what_an_encoding_has_not_ends_no_command(monkeypatch, encoding, shown):
-    """`estimate` had ended in a traceback, and its JSON too."""
+    """The command `estimate` used to end in a traceback, with and without `--json`."""
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding, write_through=True))
     print_anything()
@@ -109,7 +111,7 @@ def test_a_bar_keeps_its_own_sequences_and_text_beside_it_has_none(monkeypatch):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_what_a_terminal_would_act_on_is_shown_as_an_escape(way, monkeypatch):
-    """Whoever prints a stranger's label, and on a terminal with colours too, of which none is the stranger's."""
+    """The text of a label is also escaped if the terminal has colours."""
     written = io.BytesIO()
     stream = io.TextIOWrapper(written, "utf-8", write_through=True)
     stream.isatty = lambda: True

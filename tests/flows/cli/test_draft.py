@@ -1,4 +1,4 @@
-"""`equistrata schema draft`, from a code book and a table to a release."""
+"""Tests of `equistrata schema draft`, from a code book and a table to a release."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def test_from_a_code_book_to_a_release_in_two_commands(served):
 
 
 def test_labels_that_a_program_made_of_rows_are_no_code_book(tmp_path, monkeypatch, capsys):
-    """`encode` of Stata, as pandas for categories, numbers what rows hold: a person's job would be a declared value."""
+    """The command `encode` of Stata and the categories of pandas number the values in the rows, so the job of a single
+    person would be declared as a value.
+    """
     monkeypatch.chdir(tmp_path)
     jobs = ["nurse"] * 60 + ["teacher"] * 40 + ["farmer"] * 20
     for name, more in (("without", []), ("with", ["astronaut"])):
@@ -63,7 +65,7 @@ def test_labels_that_a_program_made_of_rows_are_no_code_book(tmp_path, monkeypat
         with pytest.raises(InputError, match=r"column 'JOB' .* is marked as 'taken_from_rows'"):
             Schema.load(made)
         assert command(monkeypatch, capsys, "schema", "confirm", f"{name}.yaml", "--columns", "JOB")[0] == 0
-        assert Schema.load(made).names == ("JOB", "KIND")  # its labels have an order of their own
+        assert Schema.load(made).names == ("JOB", "KIND")  # its labels are not in alphabetical order
     release = tmp_path / "release"
     release.mkdir()
     (release / "manifest.json").write_text(json.dumps({"format": MANIFEST_FORMAT, "files": {}}))
@@ -87,7 +89,7 @@ def test_a_question_is_refused_until_it_is_answered_and_other_columns_are_releas
     assert not (folder / "release").exists()
     checked = served("schema", "check", "people.yaml", "--input", "people.csv")
     assert checked.returncode == 2
-    assert "rows that each reading fits" not in checked.stdout + checked.stderr  # which is private: no terminal
+    assert "rows that each reading fits" not in checked.stdout + checked.stderr  # it is private
     assert served(*release, "--columns", "SEX,AGE", "--output", "some").returncode == 0
     text = (folder / "people.yaml").read_text()
     (folder / "people.yaml").write_text(text.replace("  # HOURS:", "  HOURS:", 1))
@@ -160,7 +162,7 @@ def test_a_draft_of_rows_is_private_and_refused_until_it_is_confirmed(equistrata
     assert drafted.returncode == 0, drafted.stderr
     assert stat.S_IMODE((folder / "people.yaml").stat().st_mode) == 0o600
     assert "job 17" not in drafted.stdout + drafted.stderr
-    assert "left out: JOB\n" in drafted.stderr  # captured, so without what rows say of it
+    assert "left out: JOB\n" in drafted.stderr  # The output is captured, so it does not describe the rows.
     assert "many different cells" in (folder / "people.yaml").read_text()
     assert "equistrata schema confirm people.yaml" in " ".join(drafted.stderr.split())
     refused = equistrata("release", "--input", "people.csv", "--schema", "people.yaml")
@@ -227,7 +229,7 @@ def test_a_draft_of_survey_weights_alone_says_that_it_releases_nothing(equistrat
 
 
 def test_a_draft_that_cannot_be_written_is_a_sentence(tmp_path, monkeypatch, capsys):
-    """On a file system that is read-only the removal of what was not made failed, too."""
+    """On a read-only file system, the removal of the missing file failed as well."""
     table(tmp_path)
     monkeypatch.chdir(tmp_path)
     made = "people.yaml"

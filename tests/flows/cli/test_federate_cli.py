@@ -1,4 +1,4 @@
-"""`equistrata federate`: the library's estimate, what it shows and refuses, and a whole run on Flower."""
+"""Tests of `equistrata federate` and of a complete run on Flower."""
 
 import json
 from unittest import mock
@@ -23,7 +23,7 @@ ARMS = ("--outcome", "DAYS", "--strata", "SEX", "--arm", "NEW", "--treated", 1, 
 
 @pytest.fixture
 def holders(tmp_path):
-    """Four files and their schema."""
+    """Return the paths of four tables and the path of their schema."""
     for place, frame in enumerate(tables(4, 1500)):
         frame.to_csv(tmp_path / f"{place}.csv", index=False)
     (tmp_path / "visits.yaml").write_text(SCHEMA_FILE)
@@ -31,7 +31,7 @@ def holders(tmp_path):
 
 
 def run(*arguments, columns=140, question=None, command="federate"):
-    """The command in this process; raises what it raises."""
+    """Run the command in this process and return its output."""
     with mock.patch.object(out, "_width", columns):  # pytest-xdist sets COLUMNS before the console is made
         return CliRunner().invoke(app, [command, *map(str, arguments)], catch_exceptions=False, input=question).stdout
 
@@ -111,7 +111,7 @@ def test_values_outside_the_declared_range_are_refused_without_a_quote(holders):
 
 
 def test_a_table_that_is_given_twice_is_refused(holders, tmp_path):
-    """Its people would have two reports each, at twice the price."""
+    """There would be two reports for each person in this table, and the price would be twice as large."""
     paths, schema = holders
     (tmp_path / "again.csv").symlink_to(paths[0])
     for again in (paths[0], tmp_path / "again.csv"):
@@ -128,7 +128,7 @@ def test_bad_input_ends_with_one_sentence_and_status_2(equistrata, holders):
 
 
 def test_a_holder_answers_each_question_once(holders, tmp_path):
-    """`federate-answer`, as Flower's holders start it."""
+    """The command `federate-answer` is started by the data holders on Flower."""
     paths, schema = holders
     agreed = FederatedPlan(Schema.load(str(schema)), "DAYS", holders=4)
     (tmp_path / "plan.json").write_text(json.dumps(agreed.to_dict(str(schema))))
@@ -172,7 +172,7 @@ def test_on_flower_it_gives_the_simulation_s_numbers(equistrata, holders, repo_r
     found, expected = json.loads(real.stdout), json.loads(simulated.stdout)
     assert (found["simulated"], expected["simulated"]) == (False, True)
     assert (found["strata"], found["overall"], found["stayed"]) == (expected["strata"], expected["overall"], 4)
-    assert not any(equistrata.tmp.glob("equistrata-f*"))  # settings, logs and plans are gone
+    assert not any(equistrata.tmp.glob("equistrata-f*"))  # settings, logs and plans are deleted
 
 
 def test_without_flower_s_environment_it_says_what_to_do(holders, monkeypatch, tmp_path):

@@ -1,5 +1,4 @@
-"""Commands on folders that a stranger sent: a sentence and an exit code, in bounded time and memory, and no forgery
-accepted."""
+"""Tests of commands on forged release folders, which must end with a message in bounded time and memory."""
 
 import os
 import random
@@ -13,12 +12,12 @@ import pytest
 from forged_releases import commands, forged
 from plain_release import home_of_people, release
 
-SECONDS, MEMORY = 300, 6 << 30  # by the clock, on a machine with other work; of a processor, one minute
+SECONDS, MEMORY = 300, 6 << 30  # a command needs one minute of processor time, but the machine may be busy
 
 
 @pytest.fixture(scope="session")
 def honest(tmp_path_factory):
-    """A home with two months of a series, with means, and their ledger."""
+    """Return a folder that contains the ledger and two months of a series with means."""
     home = home_of_people(tmp_path_factory.mktemp("honest"), 1357, 3)
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setenv("EQUISTRATA_STATE", str(home / "state"))
@@ -33,7 +32,7 @@ def honest(tmp_path_factory):
 
 
 def run(light, home, arguments):
-    """Exit code, what was said, and whether it took too long."""
+    """Return the exit code and the two outputs of a command."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "EQUISTRATA_"))}
     environment |= {"EQUISTRATA_STATE": str(home / "state"), "EQUISTRATA_LEDGER_URL": str(home / "ledger.db")}
     environment |= {"PREFECT_HOME": str(home / "prefect"), "TMPDIR": str(home)}
@@ -46,7 +45,7 @@ def run(light, home, arguments):
 
 
 def faults_of(light, honest, place, seed):
-    """What is wrong with how one command meets one forged folder; and what was done."""
+    """Return the faults of a command on a forged folder, and a description of the forgery."""
     rng = random.Random(seed)
     home = Path(shutil.copytree(honest, place / str(seed)))
     one, other = rng.sample(["2026-01", "2026-02"], 2)

@@ -1,4 +1,4 @@
-"""`equistrata plan`: its numbers, its shapes, what it refuses, and that it reads no rows."""
+"""Tests of `equistrata plan`, which must not read any rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from equistrata.synth.registry import mechanism as named_mechanism
 
 
 def run(*arguments, columns=80):
-    """The command in this process; raises what it raises."""
+    """Run the command in this process and return its output."""
     with mock.patch.object(out, "_width", columns):  # pytest-xdist sets COLUMNS before the console is made
         return CliRunner().invoke(app, ["plan", *map(str, arguments)], catch_exceptions=False).stdout
 
@@ -66,7 +66,7 @@ def test_a_mean_is_planned_from_the_schemas_bounds():
     assert (found["quantity"], found["relation"], found["delta"]) == ("mean", "add-remove", 1e-9)
     assert found["rows_without_noise"] == math.ceil((1.959964 * 14 / (0.02 * 38)) ** 2)
     assert found["rows_needed"] > found["rows_without_noise"]
-    own = plan(*hours)  # as releases: the rows' own mean, at level 0.95, at two levels
+    own = plan(*hours)  # a release estimates the mean of the rows at level 0.95, at two levels
     assert (own["rows_without_noise"], own["correction_factor"]) == (0, None)
     assert (own["about"], own["alpha"]) == ("rows", 0.05)
     assert own["rows_needed"] < found["rows_needed"]
@@ -77,7 +77,7 @@ def test_a_mean_is_planned_from_the_schemas_bounds():
     assert (own["confidence"], plan("--reference", 0.3)["confidence"]) == (0.9, None)
     assert "with confidence 90%" in run(*hours)
     income = plan("--column", "PINCP", "--effect", 5000, "--strata", "SEX")
-    assert income["reference"] == 250_000  # the middle of the interval that the schema declares for the mean
+    assert income["reference"] == 250_000  # the middle of the declared interval for the mean
 
 
 @pytest.mark.parametrize("name", ["mst", "aim", "gem"])
@@ -119,9 +119,9 @@ def test_bounds_on_the_rows_of_a_unit_are_planned():
     assert units["sizes"] == found["sizes"]
     assert [each["default"] for each in found["units"]] == ["rows"] * 2 + ["units"] * 6
     same = plan(*given, "--at-most", 4, "--unit-sizes", "0,0,0,1")
-    assert same["unit_weights"] == "rows"  # a column that says nothing would be paid for
+    assert same["unit_weights"] == "rows"  # a weight column that is constant would cost budget for nothing
     assert found["epsilon_of_a_row"] == Rho.from_epsilon_delta(1, 1e-9).per_row(4).epsilon(1e-9)
-    kept = [1 / 2, 1.5 / 2, 1.7 / 2, 1.9 / 2, 1, 1, 1, 1]  # of 0.5 + 0.6 + 0.4 + 0.5 rows a unit
+    kept = [1 / 2, 1.5 / 2, 1.7 / 2, 1.9 / 2, 1, 1, 1, 1]  # each unit has 0.5 + 0.6 + 0.4 + 0.5 rows
     assert [each["rows_kept"] for each in found["units"]] == pytest.approx(kept)
     assert [each["left_out"] for each in found["units"]] == pytest.approx([1 - share for share in kept])
     assert found["sizes"]["rows"] == pytest.approx(30000 * 0.95)
@@ -132,7 +132,8 @@ def test_bounds_on_the_rows_of_a_unit_are_planned():
     assert noise[3] == pytest.approx(
         sum(min(e.values()) * part["rows"] for e, part in zip(errors, found["strata"], strict=True)) / 28500
     )
-    # A unit of 4 rows moves counts by 4 in rows, and by one in units, of which there are 1.9 times fewer than rows.
+    # A unit of 4 rows changes a count of rows by 4 and a count of units by one. There are 1.9 times fewer units than
+    # rows.
     assert 1.3 < noise[3] / found["units"][3]["one_way"]["units"] < 4 / 1.9
     for wrong in ("0.5,x", "-1,2", "0,0"):
         with pytest.raises(InputError, match="shares of units with 1, 2, 3"):
@@ -152,7 +153,7 @@ def test_estimates_are_planned_for_units_of_several_rows():
     assert unit["relation"] == "add-remove of units of up to 3 rows"
     replaced = plan(*given, "--at-most", 3, "--relation", "replace-one")
     assert replaced["strata"][0]["reached"] > unit["strata"][0]["reached"] > row["strata"][0]["reached"]
-    # The error reached at the smallest ε of a unit is the one that was asked for.
+    # The error at the smallest ε of a unit is the error that was asked for.
     least = unit["strata"][0]["smallest_epsilon"]
     assert plan(*given, "--at-most", 3, "--epsilon", least)["strata"][0]["reached"] == pytest.approx(0.02, rel=1e-3)
     power = ("--reference", 0.25, "--effect", 0.02, "--strata", "SEX", "--epsilon", 0.1)
@@ -182,7 +183,7 @@ def test_a_survey_weight_is_planned():
     pairs = {tuple(pair["columns"]): pair["smallest_epsilon"] for pair in weighted["pairs"]}
     assert pairs["AGEP", "PWGTP"] is not None
     for part, own in zip(plain["strata"], weighted["strata"], strict=True):
-        assert own["one_way"]["error"] / part["one_way"]["error"] == pytest.approx(0.8**-0.5)  # a fifth of ρ
+        assert own["one_way"]["error"] / part["one_way"]["error"] == pytest.approx(0.8**-0.5)  # a fifth of ρ is spent
 
 
 @pytest.mark.parametrize(("rows", "epsilon"), [(3000, 0.1), (196_967, 1), (0.5, 0.1)])
@@ -300,7 +301,7 @@ def test_the_table_fits_its_terminal_and_says_what_the_json_says(columns, strata
 
 
 def test_no_row_is_read_and_no_noise_drawn(monkeypatch):
-    """Every source, and every noise source, is made to fail; a plan goes through."""
+    """In this test, an error is raised if any rows are read or if any noise is drawn."""
 
     def forbidden(*_, **__):
         raise AssertionError("a plan touched rows or drew noise")
@@ -336,7 +337,7 @@ print(json.dumps([path for path in opened if path.endswith((".csv", ".parquet", 
 
 
 def test_only_the_schema_and_the_sizes_are_opened(people, tmp_path, repo_root):
-    """A private table lies beside them; the interpreter's own list of opened files does not have it."""
+    """The folder also contains a private table, which must not be in the list of files that the interpreter opened."""
     table, schema, _ = people
     weights = tmp_path / "sizes.csv"
     weights.write_text("SEX,count\n1,700\n2,600\n")
@@ -415,7 +416,7 @@ def test_bad_settings_are_refused(arguments, sentence):
 
 
 def test_bad_settings_at_the_command_line(equistrata):
-    """One sentence on standard error, nothing on standard output, exit code 2."""
+    """The command prints one sentence on standard error and nothing on standard output."""
     result = equistrata("plan", "--reference", "0.6", "--effect", "0.5", "--json")
     assert result.returncode == 2
     assert result.stdout == ""

@@ -1,4 +1,4 @@
-"""`equistrata schema check`: all problems at once, for the rows' owner alone, and a non-zero exit code."""
+"""Tests of `equistrata schema check`, which lists all problems at once for the owner of the rows."""
 
 import json
 
@@ -76,7 +76,7 @@ def test_every_problem_of_the_file_is_told_and_the_table_checked_by_the_rest(mes
     assert error.count("schema: column") == 2
     assert error.endswith("has problems; mend what is listed\n")
     assert "undeclared values" in told
-    assert "no such column" not in told  # SEX is not declared well
+    assert "no such column" not in told  # the declaration of SEX is not valid
 
 
 def test_help_says_what_is_private(monkeypatch, capsys):
@@ -195,7 +195,7 @@ def test_the_digest_is_that_of_a_release_s_card(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("missing", ["missing: x", "missing: z"])
 def test_an_encoding_and_an_absent_column_hide_no_other_problem(missing, tmp_path, monkeypatch, capsys):
-    # The header's encoding is shown by its columns, of which one that is declared is not there.
+    # The column names show the encoding of the header, although one of the declared columns is absent.
     (tmp_path / "people.csv").write_bytes("A,Bü\n10,ü\n5,x\n".encode("latin-1"))
     columns = (
         f"{{A: {{lower: 0, upper: 9}}, Bü: {{values: [x, ü]}}, C: {{values: [x, y], {missing}}}, D: {{values: [1]}}}}"
@@ -241,7 +241,9 @@ def test_values_that_a_spreadsheet_would_run_are_noted(value, noted, tmp_path, m
 
 
 def test_units_of_a_coded_table_are_read_as_its_other_columns(tmp_path, monkeypatch, capsys):
-    """The schema's `file` says how raw tables are written; a table of released codes is plain."""
+    """The option `file` of a schema describes how raw tables are written, and a table of released codes is a plain CSV
+    file.
+    """
     (tmp_path / "people.yaml").write_text(
         "file: {delimiter: ';'}\nunit: {column: ID, at_most: 2}\ncolumns:\n  SEX: {values: [1, 2]}\n"
     )

@@ -1,4 +1,4 @@
-"""`equistrata series show | verify`, and how a series is asked for at the command line."""
+"""Tests of `equistrata series show` and `verify`, and of the options for a series."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ from equistrata.privacy.ledger.ledger import Ledger
 
 @pytest.fixture
 def own_places(tmp_path, monkeypatch):
-    """State, ledger, temporary files and working folder of a test's own."""
+    """Set a temporary state folder, ledger and working folder for this test."""
     monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("EQUISTRATA_LEDGER_URL", str(tmp_path / "ledger.db"))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -30,7 +30,7 @@ def own_places(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def two_months(tmp_path_factory):
-    """A home with two months of a series in `out`, and with the ledger; made once, to be copied."""
+    """Return a folder that contains two months of a series and the ledger."""
     home = home_of_people(tmp_path_factory.mktemp("two-months"), 1357, 3)
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setenv("EQUISTRATA_STATE", str(home / "state"))
@@ -47,7 +47,7 @@ def two_months(tmp_path_factory):
 
 @pytest.fixture
 def releases(two_months, tmp_path, own_places):
-    """Two months of a series, in `out` of the working folder; and the ledger."""
+    """Return the path of a folder with two months of a series, and copy the ledger."""
     for path in two_months.glob("ledger.db*"):
         shutil.copy2(path, tmp_path)
     return shutil.copytree(two_months / "out", tmp_path / "out")
@@ -84,7 +84,7 @@ def test_course_is_each_months_estimate_by_group(releases, series, tmp_path):
     drawn = (tmp_path / "course.svg").read_text("utf-8")
     assert drawn.count("<path") > 4
     assert "<!-- 2 -->" in drawn
-    assert "<!-- 1.5 -->" not in drawn  # months are whole
+    assert "<!-- 1.5 -->" not in drawn  # months are integers
     found = pd.DataFrame(json.loads(series("course", "year", *asked, "--folder", releases, "--json")[1]))
     for month in (1, 2):
         own = Release.open(releases / f"2026-0{month}").estimate("proportion", {"GROUP": "b"}, by="SEX")
@@ -146,7 +146,11 @@ def test_verify_names_what_does_not_hold(releases, series):
 
 
 def test_states_of_an_earlier_version_are_not_called_wrong(releases, series):
-    """Another filter made them: a series goes on from them, and verify says what it could not check."""
+    """The states are computed with a different filter.
+
+    The series can be continued from these states. The output of `verify` contains a list of the months that are not
+    checked.
+    """
     path = releases / "2026-02" / "series.json"
     state = json.loads(path.read_text())
     state["known"][0]["values"][0] += 5
@@ -181,7 +185,7 @@ def test_revise_writes_what_all_months_say_and_leaves_releases_as_they_are(relea
     assert (first["revised_error"] <= first["then_error"]).all()
     measured_again = first["revised_error"] < first["then_error"]
     assert measured_again.mean() > 0.5
-    assert (first["revised"] != first["then"])[measured_again].mean() > 0.8  # noise is whole, so some may be equal
+    assert (first["revised"] != first["then"])[measured_again].mean() > 0.8  # integer noise may be equal
     state = json.loads((releases / "2026-01" / "series.json").read_text("utf-8"))
     assert first["then"].sum() == pytest.approx(sum(sum(each["values"]) for each in state["known"]))
     own = first[(first["columns"] == "SEX") & first["SEX"].notna()]
@@ -189,7 +193,7 @@ def test_revise_writes_what_all_months_say_and_leaves_releases_as_they_are(relea
 
 
 def test_revised_counts_are_of_all_rows_those_held_out_among_them(own_places, tmp_path):
-    """They were of the rows that were measured: a third too few here, beside estimates of all."""
+    """The held-out rows were not included in the revised counts, so that the counts in this example were too small."""
     (tmp_path / "people.yaml").write_text(PEOPLE_SCHEMA.replace("target: JOB\n", ""))
     made_up_people(3000).to_csv("people.csv", index=False)
     Ledger(tmp_path / "ledger.db").create("people", 50, 1e-9)

@@ -1,4 +1,4 @@
-"""`equistrata setup`: an environment is whole or made anew, and found where it is. No package is installed here."""
+"""Tests of `equistrata setup`, in which no package is installed."""
 
 import subprocess
 import sys
@@ -14,7 +14,10 @@ from equistrata.flows.cli.setup import SetupSettings, SmartNoiseSettings, setup_
 
 @pytest.fixture
 def steps(monkeypatch):
-    """What would be run, and what each step is to end with; steps make the interpreter's file and nothing else."""
+    """Return the list of commands that were run and a mapping from each step to its result.
+
+    The steps only make the file of the interpreter.
+    """
     done, ends = [], {}
 
     def run(step, **settings):
@@ -36,7 +39,7 @@ def steps(monkeypatch):
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """Where nothing is set up: another working folder, another environment, no variable."""
+    """Set a different working folder and a different environment, so that nothing is set up."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "prefix"))
     for environment in (FLOWER, SMARTNOISE):
@@ -57,7 +60,7 @@ def test_smartnoise_is_installed_with_its_pins_checked_and_found(steps, place):
     assert Path(check[2]).is_file()
     assert SMARTNOISE.interpreter() == interpreter_in(folder)
     setup_smartnoise(SmartNoiseSettings())
-    assert len(done) == 4  # it is there already
+    assert len(done) == 4  # the environment is there already
 
 
 def test_with_neural_it_is_made_anew_and_then_serves_both(steps, place):
@@ -118,7 +121,7 @@ def test_where_an_environment_is_looked_for(place, monkeypatch):
         path.parent.mkdir(parents=True)
         path.touch()
         paths[name] = path
-    with pytest.raises(InputError, match="was not set up here"):  # interrupted: no stamp
+    with pytest.raises(InputError, match="was not set up here"):  # the setup was interrupted, so there is no stamp
         FLOWER.interpreter()
     (FLOWER.of_installation / STAMP).touch()
     assert FLOWER.interpreter() == paths["installed"]

@@ -1,4 +1,4 @@
-"""Commands that SIGTERM or Ctrl-C stops: nothing half-written stays, and a release that is whole is whole."""
+"""Tests of commands that are stopped by SIGTERM or Ctrl-C."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ from equistrata.flows.cli import release as cli
 from equistrata.flows.run.foreground import WHOLE, tell
 
 PUBLISH, LANDING, NEW = (f"equistrata.flows.{name}" for name in ("publication.publish", "run.landing", "run.new_files"))
-# What is asked, and the call before or after which it is stopped.
+# Each entry is a command, and the call before or after which it is stopped.
 STOPPED = {
     "publish, copied": (("publish", "out", "made"), f"{PUBLISH}._Files.copy", "after"),
     "publish, before its place": (("publish", "out", "made"), f"{PUBLISH}.rename_to_new", "before"),
@@ -31,7 +31,7 @@ STOPPED = {
         ("replicate", "out", "--replicates", "2", "--workers", "1", "--output", "made/in"),
         f"{LANDING}.rename_to_new", "before",
     ),
-    "export": (("export", "out", "made.dta"), "equistrata.analysis.exports._write_stata", "after"),
+    "export": (("export", "out", "made.dta"), "equistrata.analysis.interchange.exports._write_stata", "after"),
     "free audit": (
         ("audit", "out", "--public", "--output", "made"), "equistrata.flows.audit.expected.write_expected", "after",
     ),
@@ -65,7 +65,7 @@ def place(made, tmp_path, monkeypatch):
 
 @contextmanager
 def stopping(target, side, number):
-    """This process gets the signal before or after a call."""
+    """Send a signal to this process before or after a call."""
     owner, name = target.rsplit(".", 1)
     original = getattr(resolve_name(owner), name)
 
@@ -111,7 +111,7 @@ def _failing_server(verbose=False):
     raise OSError("no such process")
 
 
-# What comes after a release is whole, and goes wrong.
+# Each entry is a step that fails after the release is complete.
 AFTER = {
     "the page fails": ("equistrata.flows.cli.release_page.end_with_a_page", _raise(ValueError("row 5"))),
     "no page": ("equistrata.flows.cli.release_page.expected_pages", _raise(InputError("no page can be made"))),
@@ -143,7 +143,7 @@ def no_prefect(monkeypatch):
 def test_a_finished_release_ends_well_whatever_comes_after(what, place, tmp_path, monkeypatch, capsys, no_prefect):
     target, call = AFTER[what]
     monkeypatch.setattr(target, call)
-    monkeypatch.setattr(os, "dup2", lambda *_: None)  # pytest's own standard output
+    monkeypatch.setattr(os, "dup2", lambda *_: None)  # the standard output of pytest must stay open
     given = ("--source", "csv", "--input", "people.csv", "--schema", "people.yaml", "--columns", "SEX,JOB")
     monkeypatch.setattr("sys.argv", ["equistrata"])
     output = tmp_path / "made"

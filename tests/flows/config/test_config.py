@@ -1,4 +1,4 @@
-"""The configuration: one model for YAML, Prefect parameters and options."""
+"""Tests of the configuration, which is the same for YAML, Prefect parameters and options."""
 
 import os
 from datetime import UTC, datetime
@@ -50,7 +50,7 @@ def test_what_a_ledger_is_charged_for_takes_no_seed():
     with pytest.raises(InputError, match="noise from a seed can be repeated and subtracted") as caught:
         ReleaseConfig.build(dataset="people", ledger="ledger.db", seed=0)
     assert "\n" not in str(caught.value)
-    with pytest.raises(ValidationError, match="noise from a seed"):  # as a deployment's parameters
+    with pytest.raises(ValidationError, match="noise from a seed"):  # the parameters of a deployment
         ReleaseConfig(dataset="people", seed=7)
 
 
@@ -98,7 +98,7 @@ def test_a_copy_validates_what_changes_and_nothing_else(monkeypatch):
     config = ReleaseConfig.build(dataset="people", output="out/{month}", release_id="a" * 93 + "{time}")
     with pytest.raises(
         InputError, match=r"setting 'release_id' is 'a{40}…', but .* longer than 100"
-    ):  # it is longer when it is filled in
+    ):  # the name is longer when its placeholders are filled in
         config.at(datetime(2026, 11, 1, tzinfo=UTC))
     with pytest.raises(InputError, match="setting 'workers' is 0"):
         config.changed(workers=0)
@@ -114,7 +114,7 @@ def test_a_password_is_no_setting_and_is_not_quoted(kind):
     named = "postgresql://steward:hunter2hunter2@db.example/ledger"
     with pytest.raises(InputError, match="must not stand among the settings") as told:
         kind.build(ledger=named)
-    with pytest.raises(ValidationError) as logged:  # what an orchestrator sees, that builds it without `build`
+    with pytest.raises(ValidationError) as logged:  # an orchestrator sees this error, because it does not call `build`
         kind(ledger=named)
     assert "hunter2" not in str(told.value) + str(logged.value)
     assert kind.build(ledger="postgresql://steward@db.example/ledger").ledger
@@ -182,12 +182,12 @@ def test_options_complete_the_texts_of_a_file_and_do_not_change_what_is_released
     path.write_text("report: {title: Dogs, agency: Kennel club}\n")
     config = ReleaseConfig.load(path, report={"title": "Cats", "contact": "a@b.org"})
     assert config.report.model_dump() == {"title": "Cats", "agency": "Kennel club", "contact": "a@b.org"}
-    assert config.digest == ReleaseConfig.build().digest  # a title may be mended before a release is resumed
+    assert config.digest == ReleaseConfig.build().digest  # a title may be corrected before a release is resumed
 
 
 @pytest.mark.parametrize("setting", ["state", "columns", "strata", "means"])
 def test_a_list_names_nothing_twice(setting):
-    """A state that was named twice had been read twice, and each person counted as two under one ε."""
+    """If a state was in the list twice, each person was included twice in the data."""
     with pytest.raises(InputError, match=f"setting '{setting}': 'WY' is named twice, so it would count twice"):
         ReleaseConfig.build(**{setting: "WY,VT,WY", "source": "folktables"})
     assert ReleaseConfig.build(unit_sizes="0.5,0.5").unit_sizes == ("0.5", "0.5")

@@ -1,4 +1,4 @@
-"""A ledger's URL with a password, from the environment: it is used, and stands nowhere."""
+"""Tests of a ledger URL with a password in the environment, which must not be written anywhere."""
 
 import json
 
@@ -10,7 +10,11 @@ from equistrata.privacy.ledger.ledger import Ledger
 
 @pytest.mark.slow
 def test_a_password_is_in_no_log_card_or_error(equistrata, people, new_database):
-    """Releases that end well, are refused, fail inside the flow, and cannot log in; with Prefect's own log."""
+    """The test includes releases that are complete, that are refused, that fail inside the flow, and that cannot log
+    in.
+
+    The log of Prefect is also searched.
+    """
     import psycopg
 
     url = new_database()
@@ -33,7 +37,7 @@ def test_a_password_is_in_no_log_card_or_error(equistrata, people, new_database)
     assert whole.returncode == 0, whole.stderr
     assert json.loads((equistrata.home / "whole" / "card.json").read_text())["ledger"]["release_id"] == "whole"
     assert ledger.charges("people", "whole")[0].entry.fingerprint
-    with psycopg.connect(url) as connection:  # the charge fails inside the flow, with words of the database's own
+    with psycopg.connect(url) as connection:  # the charge fails with a message of the database
         connection.execute(
             "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
             "$$ BEGIN RAISE EXCEPTION 'foreign words'; END $$"

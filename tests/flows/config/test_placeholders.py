@@ -1,4 +1,4 @@
-"""Names that follow a release's scheduled time."""
+"""Tests of names that depend on the scheduled time of a release."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -50,7 +50,7 @@ def test_times_are_told_apart_and_nothing_else_is(moment, seconds):
     for name in PLACEHOLDERS:
         pattern = f"{{{name}}}"
         assert filled(pattern, moment, "UTC") == filled(pattern, moment.astimezone(NEW_YORK), "UTC")
-        assert filled(pattern, moment, "UTC") <= filled(pattern, later, "UTC")  # folders sort by time
+        assert filled(pattern, moment, "UTC") <= filled(pattern, later, "UTC")  # the folders are sorted by time
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Where Prefect is."""
+"""Tests of the folders in which Prefect is found."""
 
 import os
 import stat
@@ -18,7 +18,7 @@ def test_prefects_home_is_private(tmp_path):
 
 
 def test_a_home_of_prefect_that_cannot_be_written_to_is_said_in_a_sentence(tmp_path, monkeypatch):
-    """In a container without a home, or with one that is read-only, a release ended in a traceback."""
+    """In a container with a missing or read-only home folder, a release used to end in a traceback."""
     (tmp_path / "file").write_text("")
     for home in (tmp_path / "file", tmp_path / "file" / "prefect"):
         monkeypatch.setenv("PREFECT_HOME", str(home))
@@ -30,7 +30,7 @@ def test_a_home_of_prefect_that_cannot_be_written_to_is_said_in_a_sentence(tmp_p
 
 
 def test_no_home_at_all_is_said_in_a_sentence(monkeypatch):
-    """As for a user without a name in a container."""
+    """This is the case in a container if the user has no name."""
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.delenv("PREFECT_HOME", raising=False)
     monkeypatch.setattr("pwd.getpwuid", mock.Mock(side_effect=KeyError))

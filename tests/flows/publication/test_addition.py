@@ -1,4 +1,7 @@
-"""A public audit in a release's folder: the price is that of all; a kill leaves the old set or the new."""
+"""Tests of a public audit that is added to the folder of a release.
+
+The price is the total of all parts. If the process is killed, the folder has either the old files or the new files.
+"""
 
 import json
 import os
@@ -42,7 +45,7 @@ def priced(card, name, **changes):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A small release, not seeded, and a report to be added."""
+    """Return a folder with a small release and a report that can be added to the release."""
     home = tmp_path_factory.mktemp("made")
     from made_up_people import PEOPLE_SCHEMA, made_up_people
 
@@ -62,7 +65,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def place(made, tmp_path):
-    """A copy to work in: its release, and its report."""
+    """Return the release and the report in a copy of the folder."""
     shutil.copytree(made, tmp_path / "made")
     return tmp_path / "made" / "out", tmp_path / "made" / "report"
 
@@ -113,7 +116,7 @@ def test_a_release_that_is_compared_is_paid_for_once(place):
     card = card_of(folder)
     assert card["guarantee"]["rho"] == float(own + Rho(0.01) + Rho(0.01) + Rho(0.0025))
     assert sum(card["guarantee"]["split_of_rho"].values()) == pytest.approx(card["guarantee"]["rho"])
-    parts = prices(card, "me") | prices(card, "me")  # of two copies: still each part once
+    parts = prices(card, "me") | prices(card, "me")  # two copies still count each part once
     assert sum(parts.values(), start=Rho(0)) == own + Rho(0.01) + Rho(0.01) + Rho(0.0025)
     page = (folder / "card.md").read_text("utf-8")
     assert "It shows MST_vanilla as well: ρ = 0.0025, counted once." in page
@@ -151,11 +154,11 @@ addition.add(folder, "audit", report, priced)
 
 
 class Killed(BaseException):
-    """As a kill: nothing that runs after it touches the disk (see `dying`)."""
+    """An exception that simulates a kill. After this exception, the disk cannot be changed (see `dying`)."""
 
 
 def dying(number):
-    """Every call that changes the disk counts; from that one on none does anything."""
+    """Count every call that changes the disk, and disable these calls from the given number on."""
     calls = []
 
     def deadly(real):
@@ -185,7 +188,7 @@ def test_a_kill_at_any_moment_leaves_the_old_set_or_the_new_and_the_next_one_end
         ended = len(calls) < number
         digest = check_manifest(here)
         published = tmp_path / f"published{number}"
-        publish_release(here, published)  # which ends what was begun
+        publish_release(here, published)  # this completes an addition that was interrupted
         assert check_manifest(published) == check_manifest(here) != ""
         seen = everything(published)
         new = "audit/audit.json" in seen

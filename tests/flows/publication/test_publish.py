@@ -1,4 +1,4 @@
-"""`equistrata publish`: exactly what the manifest lists, or nothing."""
+"""Tests of `equistrata publish`, which copies the files in the manifest or makes nothing."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def files(folder):
 
 
 def rewritten(folder, name, change):
-    """Edit a file of a release, and its line in the manifest."""
+    """Edit a file of a release and the entry of this file in the manifest."""
     document = json.loads((folder / name).read_text("utf-8"))
     change(document)
     (folder / name).write_text(json.dumps(document))
@@ -70,13 +70,13 @@ def rewritten(folder, name, change):
 
 
 def left(place):
-    """What a publication has left beside its destination."""
+    """Return the names of the files that a publication has left in this folder."""
     return [path.name for path in place.iterdir() if path.name.startswith(".") or "public" in path.name]
 
 
 def test_a_folder_holds_what_the_manifest_lists_and_nothing_else(place):
     release_folder = place / "out"
-    (release_folder / "internal").mkdir()  # as version 0.1 left it
+    (release_folder / "internal").mkdir()  # version 0.1 made this folder
     (release_folder / "internal" / "scores.json").write_text('{"exact": 0.123}')
     (release_folder / "notes.txt").write_text("1357 rows")
     made = publish_release(release_folder, place / "public")
@@ -111,7 +111,7 @@ def test_a_zip_is_the_same_each_time_and_holds_the_same(place):
 
 
 def damaged(folder, kind):
-    """What is wrong with a release, and what is said of it."""
+    """Damage a release and return a pattern of the expected message."""
     if kind == "edited":
         content = bytearray((folder / "synthetic.csv").read_bytes())
         content[-2] ^= 1
@@ -203,7 +203,7 @@ def test_a_manifest_that_leads_out_is_refused(place, name):
 
 @pytest.mark.parametrize("name", ["means.json", "series.json", "measurements/more.json"])
 def test_a_file_of_a_release_s_own_that_is_not_listed_is_refused(place, name):
-    """It would be read as the release's."""
+    """A reader would use this file as a part of the release."""
     (place / "out" / name).write_text("{}")
     with pytest.raises(InputError, match=rf"has a file '{name}' that its manifest does not list"):
         check_manifest(place / "out")
@@ -227,7 +227,7 @@ def test_a_card_that_is_none_is_a_sentence(place, content):
 
 
 def test_what_the_card_does_not_account_for_is_refused(place):
-    """Somebody lists exact results by hand; somebody takes an audit's files away, but not from the card."""
+    """In the first case the manifest lists exact results, and in the second case the files of an audit are missing."""
     (place / "out" / "internal").mkdir()
     (place / "out" / "internal" / "scores.json").write_text("{}")
     write_manifest(place / "out")
@@ -293,7 +293,7 @@ publish.publish_release(Path(sys.argv[1]), Path(sys.argv[2]))
 
 @pytest.mark.parametrize("destination", ["public", "public.zip"])
 def test_a_killed_one_leaves_no_half_and_the_next_one_removes_its_traces(place, destination):
-    """A process of its own: never a fork, which JAX forbids where another test has imported it."""
+    """The command is run in a new process, because a fork is not allowed if JAX is already imported."""
     killed = subprocess.run([sys.executable, "-c", KILLED, place / "out", place / destination], check=False)
     assert killed.returncode == 9
     assert len(left(place)) == 1

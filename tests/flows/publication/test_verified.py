@@ -1,4 +1,4 @@
-"""A release's card for people and its manifest, checked by who has the folder alone."""
+"""Tests of the release card and the manifest, which are checked with the folder alone."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ def honest(tmp_path_factory):
 
 @pytest.fixture
 def edited(honest, tmp_path):
-    """Gives a copy that a function has changed, with a manifest that fits."""
+    """Return a function that makes an edited copy of a release with a valid manifest."""
 
     def edit(change):
         return Release.open(edited_copy(honest, tmp_path / "copy", change))
@@ -58,7 +58,7 @@ def test_an_honest_release_has_no_line_that_is_written_otherwise(honest):
     ],
 )
 def test_a_line_of_the_card_for_people_that_is_not_of_its_numbers_is_shown(edited, monkeypatch, capsys, old, new):
-    """A card may be of an earlier version, so the line is for the reader to judge."""
+    """This line is only a warning, because the card may be written by an earlier version."""
     found = edited(_in_card(old, new))
     assert any("this version does not write its line" in each for each in release_unseen(found))
     code, shown, _ = command(monkeypatch, capsys, "verify", found.folder)
@@ -76,7 +76,7 @@ def test_words_on_neighbouring_tables_that_no_card_has_are_shown(edited):
 
 @pytest.mark.parametrize("name", ["internal/scores.json", "exact.csv", "rows.parquet"])
 def test_a_listed_file_that_no_part_of_a_release_has_is_found(edited, name):
-    """`publish` would not take it, and whoever receives the folder is told."""
+    """The command `publish` refuses this file, and a recipient of the folder is warned."""
 
     def change(copy):
         (copy / name).parent.mkdir(exist_ok=True)
@@ -87,7 +87,7 @@ def test_a_listed_file_that_no_part_of_a_release_has_is_found(edited, name):
 
 @pytest.mark.parametrize("edit", [False, True])
 def test_an_audit_that_is_not_the_one_on_the_card_is_found(edited, edit):
-    """Its numbers may be edited, with a manifest that fits."""
+    """The numbers of the audit are edited, and the manifest is valid."""
 
     def change(copy):
         text = json.dumps({"made": "now", "worst": "nobody"})
@@ -104,7 +104,7 @@ def test_an_audit_that_is_not_the_one_on_the_card_is_found(edited, edit):
 
 
 def test_a_zip_is_called_one_with_what_to_do(honest, tmp_path):
-    """As `publish` makes it: whoever receives it had been told to check the path."""
+    """The zip is made by `publish`. Its recipient used to be asked to check the path."""
     place = tmp_path / "my release.zip"
     publish_release(honest, place)
     with pytest.raises(InputError, match=r"is a zip; unpack it \(unzip '.*my release.zip' -d '.*my release'\)"):

@@ -1,4 +1,4 @@
-"""What tests of series share: their `office`, with a copy of the `two_months` that their module made."""
+"""A fixture for the tests of series, which must define `office` and `two_months`."""
 
 import shutil
 
@@ -7,6 +7,6 @@ import pytest
 
 @pytest.fixture
 def made(office, two_months):
-    """Months 1 and 2 are there, to be read and edited; this office's own ledger knows nothing of them."""
+    """Return an office with a copy of months 1 and 2, which are not in the ledger of this office."""
     shutil.copytree(two_months, office.out)
     return office

@@ -1,10 +1,10 @@
-"""A whole release: its true cost is at most what the ledger is charged, and its files tell nothing of the rows but
-noise.
+"""Tests that the true privacy cost of a release is not larger than the charge, and that the files depend on the rows
+only through noise.
 
-By `recorder`: a release of a table, and one of its neighbour with the same answers of the noise source and the same
-public randomness (which rows are held out, what is drawn from models, the time on the card). Every file that the
-manifest lists is then the same bytes. The steps run as in the flow, on its own workers; what Prefect adds is not in the
-way of a row.
+With `recorder`, a release is made from a table and from a neighbour, with the same answers of the noise source. The
+public random numbers are also the same, for example for the held-out rows and the samples from the models. The files in
+the manifest must then be the same. The steps are run on the same workers as in the flow, but without Prefect, which
+does not process any rows.
 """
 
 from pathlib import Path
@@ -53,7 +53,7 @@ RELEASES = {
 
 @pytest.fixture
 def weights(tmp_path):
-    """Public weights, in a file."""
+    """Return a file with public weights."""
     path = tmp_path / "weights.csv"
     pd.DataFrame([{"SEX": sex, "GROUP": group, "share": 1 / 6} for sex in (1, 2) for group in "abc"]).to_csv(
         path, index=False
@@ -69,19 +69,19 @@ def test_a_release_costs_its_price_and_tells_nothing_else(tmp_path, name):
 @pytest.mark.parametrize("selection", ["shared", "per-stratum"])
 @pytest.mark.parametrize("combined", [True, False])
 def test_public_weights(tmp_path, weights, selection, combined):
-    """Means by them, and alone or at two levels."""
+    """These weights are used for the means."""
     settings = {"weights": str(weights), "combine_weights": combined, "selection": selection}
     assert_kept(*released_twice(tmp_path, shrinkage=selection == "shared", **settings))
 
 
 @pytest.mark.parametrize("runner", ["processes", pytest.param("dask", marks=pytest.mark.slow)])
 def test_workers_of_every_kind(tmp_path, runner):
-    """What they draw is written down by processes of their own."""
+    """The draws of the workers are recorded by separate processes."""
     pytest.importorskip(PACKAGES.get(runner, "loky"), reason=f"the extra {runner!r} is not installed")
     assert_kept(*released_twice(tmp_path, runner=runner, workers=2, selection="per-stratum", shrinkage=False))
 
 
-# Of all kinds of columns, of which the number of released rows is noisy, too.
+# These settings have all types of columns, and the number of released rows is noisy.
 PLACES = {
     "mst": {},
     "aim": {"synthesizer": "aim", "strata": "SEX"},
@@ -113,7 +113,7 @@ def test_a_table_of_three_rows_costs_its_price(tmp_path):
     assert_kept(*replayed(tmp_path, frame, more, declared=PLACES_SCHEMA, strata="SEX", rows=None))
 
 
-# Planted faults.
+# The following tests have a known fault.
 
 
 def test_a_level_of_places_off_the_books_is_caught(monkeypatch, tmp_path):

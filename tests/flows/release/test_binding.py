@@ -1,4 +1,4 @@
-"""What a charge is bound to: each thing that decides a unit, named when it has changed."""
+"""Tests of the data and settings that a charge is bound to, which are named in an error message after a change."""
 
 import json
 from importlib.metadata import version
@@ -29,7 +29,7 @@ JOB = "  JOB: {values: ['no', 'yes']}\n"
 
 @pytest.fixture
 def plan(tmp_path):
-    """Of a release by SEX with a mean, of this schema and these settings."""
+    """Return a function that makes a plan of a release by SEX with a mean."""
 
     def plan_of(text=SCHEMA, **settings):
         (tmp_path / "people.yaml").write_text(text)
@@ -108,7 +108,7 @@ def test_the_content_of_weights_and_of_the_means_schema_counts(plan, tmp_path):
     assert differences(then, binding(now), now.config) == [f"the schema {str(means)!r} (column 'PAY': its sigma)"]
     means.write_text("columns: {PAY: {lower: 0, upper: 10, sigma: 2}, DAYS: {lower: 0, upper: 7, sigma: 1}}\n")
     turned = plan(SCHEMA.replace("[1, 2]", "[2, 1]"), **settings)
-    (told,) = differences(then, binding(turned), turned.config)  # the weights are the same in any order
+    (told,) = differences(then, binding(turned), turned.config)  # the order of the weights has no effect
     assert told.endswith("(column 'SEX': the order of its values)")
 
 
@@ -154,7 +154,7 @@ def test_other_peoples_software_is_bound(plan, monkeypatch):
 
 
 def test_what_reads_an_spss_file_is_bound(plan, tmp_path, monkeypatch):
-    """It decides a row's stratum, as pandas does for other files."""
+    """The stratum of a row depends on the reader of the file."""
     pyreadstat = pytest.importorskip("pyreadstat", reason="the extra 'labelled' is not installed")
     rows = pd.DataFrame({"SEX": [1.0], "AGE": [20.0], "JOB": ["no"], "PAY": [5.0]})
     pyreadstat.write_sav(rows, str(tmp_path / "people.sav"))
@@ -186,7 +186,7 @@ def test_settings_have_a_hash_of_their_own(plan):
 
 
 def test_the_code_is_its_files(tmp_path, monkeypatch):
-    ours = own_code()  # cached: were it first called below, later tests of this process would have another's
+    ours = own_code()  # The result is cached. If it were first called below, other tests would use the wrong value.
     room = tmp_path / "a_package"
     (room / "inner").mkdir(parents=True)
     for name in ("__init__.py", "inner/__init__.py", "inner/module.py", "schema.yaml"):

@@ -1,4 +1,4 @@
-"""What a card says of its unit, of groups of rows, of households, and of the relation that its price is about."""
+"""Tests of the unit, the groups of rows, the households and the neighbouring relation in a release card."""
 
 import json
 import re
@@ -30,12 +30,12 @@ def plan(**settings):
 
 
 def card(of):
-    """As it is written and read again."""
+    """Return the card after it is written and read again."""
     return json.loads(json.dumps(release_card(of, SecureNoise(), RunRecord(10, "noisy counts")), allow_nan=False))
 
 
 def cells(page, heading):
-    """A line of the page's table, by its first cell."""
+    """Return the cells in the row of a table on the page that starts with this heading."""
     line = next(line for line in page.splitlines() if line.startswith(f"| {heading} |"))
     return [cell.strip() for cell in line.strip("|").split("|")][1:]
 
@@ -44,7 +44,7 @@ HOSTILE = "<script>x</script> [a](http://b) *c* `d`\u202e\u200b\x1b[31m\n# e | f
 
 
 def hostile(document, at=()):
-    """The document with such a text in each place that is not compared with words of ours."""
+    """Replace each string in the document by a hostile text, except for strings that are compared with fixed values."""
     fixed = {"levels", "selection", "engine", "column", "weights", "label"}
     if isinstance(document, dict):
         return {key: each if key in fixed else hostile(each, (*at, key)) for key, each in document.items()}
@@ -54,18 +54,21 @@ def hostile(document, at=()):
 
 
 def test_a_stranger_s_card_is_text_on_its_page():
-    """Of an edited card: no markup, no link, no heading, no letter that turns others around."""
+    """An edited card must not add markup, links, headings or characters that change the text direction."""
     made = hostile(card(plan(epsilon=1, delta=1e-9, report={"title": "t", "agency": "a", "contact": "c"})))
     made["guarantee"]["caveats"] = [HOSTILE]
     made["wide_bins"] = [{"column": HOSTILE, "bin": HOSTILE, "share": 0.5, "mean_off": 1.0, "deviations": 1.0}]
     page = card_markdown(made, None)
     assert "&lt;script&gt;" in page
-    page = re.sub(r"(?<!\\)`[^`\n]*`", "", page)  # which is code
+    page = re.sub(r"(?<!\\)`[^`\n]*`", "", page)  # code spans are ignored
     assert not re.search(r"<script|(?<!\\)\[a(?<!\\)\]|^# e|[\u202e\u200b\x1b]", page, re.MULTILINE)
 
 
 def test_the_price_of_a_group_is_that_of_the_paper_and_of_the_issue():
-    """At ε = 1, δ = 1e-9 three rows have ε = 3.18 and five 5.52: k²ρ by the tight conversion."""
+    """The values are computed with the tight conversion of k²ρ.
+
+    For example, the ε of three rows is 3.18 if ε = 1 and δ = 1e-9.
+    """
     rho = float(Rho.from_epsilon_delta(1, 1e-9))
     found = {entry["units"]: entry for entry in group_table(rho, 1e-9)}
     assert tuple(found) == GROUPS == (1, 2, 3, 5, 10)
@@ -120,7 +123,7 @@ def test_the_card_of_replaced_units_is_about_these():
     unit = Unit("HOME", 4, relation="replace-one")
     made = card(replace(plan(), unit=unit))
     assert made["relation"] == "replace-one of all rows with one HOME"
-    assert made["groups"] == group_table(made["guarantee"]["rho"], 1e-9)  # k in place of others pay k²ρ
+    assert made["groups"] == group_table(made["guarantee"]["rho"], 1e-9)  # k replaced rows cost k²ρ
     page = card_markdown(made, None)
     assert "Neighbours: replace-one: neighbouring tables, of at least one row each, differ by another in place" in page
     assert "| units replaced | 1 | 2 |" in page
@@ -129,7 +132,7 @@ def test_the_card_of_replaced_units_is_about_these():
 
 
 def test_a_price_that_changes_takes_its_table_with_it():
-    """Another charge on the same rows changes ρ; the table is a function of what the card says."""
+    """If there is a second charge for the same rows, ρ is larger. The table is a function of the ρ in the card."""
     made = card(plan(epsilon=1, delta=1e-9))
     guarantee = made["guarantee"]
     guarantee["rho"] *= 2
@@ -138,7 +141,7 @@ def test_a_price_that_changes_takes_its_table_with_it():
 
 
 def test_epsilon_past_floating_point_is_no_number():
-    """20 rows at the largest ε that can be asked for: 134,000 ρ."""
+    """The price of 20 rows at the largest possible ε is 134,000 ρ."""
     page = card_markdown(card(replace(plan(epsilon=500, delta=1e-9), mechanism=Foreign(relation=REPLACE_ONE))), None)
     assert cells(page, "ε at δ = 1e-09")[-2:] == ["3.523e+04", "∞"]
 
@@ -158,7 +161,7 @@ def test_the_share_that_is_told_of_households_is_the_files_own(acs_root):
 
 @dataclass(frozen=True)
 class Foreign(MST):
-    """Somebody else's synthesizer, that fits to exact sizes or does not."""
+    """A synthesizer of another project, which may use the exact number of rows."""
 
     relation: str = ADD_REMOVE
     software = "other"
@@ -212,7 +215,7 @@ def test_a_card_lists_the_relations_that_are_kept_and_those_that_are_not_known()
     assert "\nRelations that are kept: Sex × RAC1P.\n\nNot known: Sex × AGEP.\n" in page
     assert cells(page, "Sex × RAC1P")[0].startswith("2.0")
     assert "| Sex × AGEP |" not in page
-    del relations["kept"]  # as on earlier cards
+    del relations["kept"]  # earlier cards have no such entry
     older = card_markdown(made | {"relations": relations}, None)
     assert "Relations that are kept" not in older
 
@@ -247,7 +250,7 @@ def test_groups_that_are_not_known_come_first_on_a_card():
 
 
 def test_a_column_of_one_value_has_no_relation():
-    """Its relations with others "were not measured; raise epsilon", as if they could be."""
+    """The relations of this column used to be in the list of relations that are not measured."""
     columns = (Column("A", values=(1, 2)), Column("B", values=(1, 2)), Column("ONE", values=(1,)))
     found = _relations(Schema("s", columns), [("A", "ONE")])
     assert found == {"measured": [], "not_measured": [["A", "B"]], "alone": ["A", "B"]}
@@ -267,7 +270,8 @@ def test_what_was_not_measured_is_said():
     page = card_markdown(made, None)
     assert f"2 of {pairs} pairs of columns were measured together" in page
     assert f"relations of {', '.join(relations['alone'])} with others were not measured." in page
-    assert "pairs of columns" not in card_markdown(made | {"relations": None}, None)  # as on cards of former versions
+    # Cards of earlier versions have no relations
+    assert "pairs of columns" not in card_markdown(made | {"relations": None}, None)
 
 
 @pytest.mark.parametrize("too_small", [True, False])
@@ -324,7 +328,7 @@ def test_a_card_without_a_title_is_called_by_data_set_and_release():
 
 
 def test_no_name_of_a_steward_makes_markup(tmp_path):
-    """A file's, a schema's, a column's and a stratum's: only titles and words had been escaped."""
+    """The names of files, schemas, columns and strata were not escaped, unlike titles and labels."""
     bad = "<img src=x onerror=alert(1)>"
     source, schema = tmp_path / f"{bad}.csv", tmp_path / "people.yaml"
     pd.DataFrame({f"A {bad}": [0, 1] * 200, "B|c": [0, 1, 1, 1] * 100, "N": list(range(10)) * 40}).to_csv(
@@ -339,6 +343,6 @@ def test_no_name_of_a_steward_makes_markup(tmp_path):
     release({"evaluate": "none", "output": str(folder), "means": ("N",)} | settings)
     text = (folder / "card.md").read_text("utf-8")
     assert text.count("&lt;img") >= 5
-    assert f"(schema `p'{bad}`, SHA-256" in text  # in a code span nothing is markup but its end
+    assert f"(schema `p'{bad}`, SHA-256" in text  # in a code span, only the end of the span is markup
     assert "<img" not in re.sub("`[^`]*`", "", text.replace("\\`", ""))
     assert release_faults(Release.open(folder)) == []

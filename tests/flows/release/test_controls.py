@@ -1,4 +1,4 @@
-"""Releases whose weights, or whose numbers of rows, meet public totals of people; and what is refused beside them."""
+"""Tests of releases with weights or numbers of rows that match public totals of people."""
 
 import json
 import re
@@ -30,7 +30,10 @@ SIZES = {("1", "no"): 4000.25, ("2", "no"): 1000, ("1", "yes"): 0, ("2", "yes"):
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """A table whose women weigh four times as much, its schema, and totals by sex and age."""
+    """Return a folder with a table, its schema and totals by sex and age.
+
+    The weight of women is four times as large.
+    """
     folder = tmp_path_factory.mktemp("controls")
     frame = made_up_people(800)
     frame.assign(W=np.where(frame.SEX == 2, 8.0, 2.0), HOME=np.arange(800) // 2).to_csv(folder / "p.csv", index=False)
@@ -100,9 +103,9 @@ def test_expanded_rows_are_people(home, kind, controls):
     if controls:
         counts = rows.groupby([rows.SEX.astype(str), "OLD"]).size().reindex(SIZES.keys(), fill_value=0)
         assert counts.tolist() == pytest.approx(np.array([*SIZES.values()]) * len(rows) / 5250.25, abs=1)
-    else:  # 400 rows of 2, and 400 of 8
+    else:  # 400 rows have the weight 2, and 400 rows have the weight 8
         assert (rows.SEX == 2).mean() == pytest.approx(0.8, abs=0.06)
-        assert "rows" in more or len(rows) == pytest.approx(4000, rel=0.25)  # noise is not seeded
+        assert "rows" in more or len(rows) == pytest.approx(4000, rel=0.25)  # the noise has no seed
     assert "each row stands for one person" in (folder / "card.md").read_text()
     for question in (lambda: found.estimate("count"), lambda: next(found.replicates(2)), found.expected_distances):
         with pytest.raises(InputError, match="is a person"):

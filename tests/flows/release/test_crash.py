@@ -1,4 +1,4 @@
-"""kill -9 at random moments of a release, as its user runs it through Prefect, and then `equistrata resume`."""
+"""Tests that kill a release at random times in Prefect and then run `equistrata resume`."""
 
 import json
 import os
@@ -21,7 +21,7 @@ MEANS = ("stratified mean of PAY", "vanilla mean of PAY")
 
 
 class Shop:
-    """A command line that can be killed, its ledger, its state folder and its temporary folder."""
+    """A command line that can be killed, with its ledger, state folder and temporary folder."""
 
     def __init__(self, start, home, people):
         self.start, self.home, self.people = start, home, people
@@ -30,7 +30,7 @@ class Shop:
         self.ledger.create("people", 100, 1e-9)
 
     def release(self, name, workers=1):
-        """Start a charged release of the small table, into the folder of that name."""
+        """Start a charged release of the small table with this name as its folder."""
         table, schema, _ = self.people
         return self.start(
             "release", "--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX,GROUP",
@@ -41,7 +41,10 @@ class Shop:
         )  # fmt: skip
 
     def finish(self, name):
-        """Resume it; if nothing of it was begun, or it is whole already, that is said, and it is run or left alone."""
+        """Resume a release.
+
+        If there is nothing to resume, check the message. If the release does not exist, it is started again.
+        """
         resumed = self.start("resume", f"id-{name}")
         code, (_, error) = resumed.wait(), resumed.told
         if code == 2:
@@ -61,13 +64,14 @@ class Shop:
         return self.state / f"id-{name}" / "paid"
 
     def kept(self, name):
-        """How many things are kept of it: it grows while a release goes on."""
-        return sum(len(files) for *_, files in os.walk(self.state / f"id-{name}"))  # folders may vanish meanwhile
+        """Return the number of stored files, which increases during a release."""
+        # Folders may be removed during the loop
+        return sum(len(files) for *_, files in os.walk(self.state / f"id-{name}"))
 
     def in_doubt(self, name):
-        """The parts whose noise was begun and is not saved, as the files tell."""
+        """Return the parts with noise that was drawn but not saved."""
         paid = self.paid(name)
-        # An empty file was opened and not written yet: no noise was drawn.
+        # If the file is empty, it was opened before any noise was drawn.
         begun = {path.name.removeprefix("started_") for path in paid.glob("started_*") if path.stat().st_size}
         means = {unit_name(part): part for part in MEANS}
         fits = any(not (paid / f"fit_{unit}").exists() for unit in begun - set(means))
@@ -75,14 +79,14 @@ class Shop:
         return ["synthesis"] * fits + lost
 
     def working(self):
-        """Private working folders and half-written releases."""
+        """Return the names of working folders and of incomplete releases."""
         return sorted(path.name for path in [*self.tmp.glob("equistrata-*"), *self.home.glob(".*.part")])
 
     def leftovers(self):
         return [*self.working(), *(path.name for path in left_in(self.state))]
 
     def check(self, name, files, again):
-        """A whole release, with one charge, or two where noise was drawn again, which ledger and card say."""
+        """Check that a release is complete. There is a second charge if the noise is drawn again."""
         assert {str(path.relative_to(self.home / name)) for path in (self.home / name).rglob("*")} == files
         charges = self.charges(name)
         assert [list(charge.entry.parts) for charge in charges] == [["synthesis", *MEANS], *([again] if again else [])]
@@ -115,16 +119,18 @@ def wait_until(condition, seconds=120):
 
 
 def kill(run, whole_group=True):
-    """kill -9: the command with all it has started, or alone."""
-    with suppress(ProcessLookupError):  # it has ended just before
+    """Kill the command with SIGKILL, with or without its child processes."""
+    with suppress(ProcessLookupError):  # it has just ended
         (os.killpg if whole_group else os.kill)(run.process, signal.SIGKILL)
     assert run.wait() in (-signal.SIGKILL, 0), run.told
 
 
 @pytest.mark.slow
 def test_thirty_kills_at_random_points_end_in_whole_releases(shop):
-    """Half of the moments are random in time, half in progress: after a random number of files was written, which does
-    not depend on how busy the machine is. A release is resumed by its id; a tenth of them have worker processes.
+    """Half of the kills are at a random time, and half are after a random number of files, which does not depend on the
+    speed of the machine.
+
+    The releases are resumed by their ids, and a tenth of them have worker processes.
     """
     began = time.monotonic()
     whole, most = shop.release("whole"), 0
@@ -167,7 +173,7 @@ def test_thirty_kills_at_random_points_end_in_whole_releases(shop):
 
 @pytest.mark.slow
 def test_a_kill_of_the_parent_alone_ends_as_well(shop):
-    """Its workers live on for a while, and may still save what they have drawn; the first to save wins."""
+    """The workers continue to run and may save their draws. If both save, the first result is used."""
     run = shop.release("out", workers=2)
     wait_until(lambda: list(shop.paid("out").glob("started_*")) or (shop.home / "out").exists())
     kill(run, whole_group=False)
@@ -179,7 +185,7 @@ def test_a_kill_of_the_parent_alone_ends_as_well(shop):
     assert json.loads((shop.home / "out" / "card.json").read_text())["ledger"]["rho"] == sum(
         float(charge.entry.rho) for charge in charges
     )
-    with suppress(ProcessLookupError):  # the workers have ended by themselves
+    with suppress(ProcessLookupError):  # the workers have already stopped
         os.killpg(run.process, signal.SIGKILL)
     assert shop.leftovers() == []
     shop.ledger.verify()
@@ -211,7 +217,10 @@ def test_the_next_run_of_another_release_cleans_up_and_leaves_what_was_paid_for(
 
 @pytest.mark.slow
 def test_a_killed_resume_is_resumed(shop):
-    """Runs that die one after the other: each charge says what it drew again, and the last one ends whole."""
+    """Several runs are killed in turn.
+
+    Each charge has a list of the noise that was drawn again, and the last run completes the release.
+    """
     rng = random.Random(4)
     run = shop.release("out")
     wait_until(lambda: list(shop.paid("out").glob("started_*")))
@@ -247,7 +256,7 @@ def test_a_killed_release_whose_output_was_taken_goes_on_into_another_folder(sho
 
 
 def test_sigterm_ends_a_release_which_says_how_to_go_on(shop):
-    """As when a container or a service is stopped."""
+    """A container or a service is stopped with this signal."""
     run = shop.release("out")
     wait_until(lambda: list(shop.paid("out").glob("fit_*/measurements.json")))
     os.kill(run.process, signal.SIGTERM)
@@ -278,5 +287,5 @@ def test_sigterm_ends_the_server_that_prefect_started_for_the_release(shop):
         wait_until(lambda: list(shop.paid("out").glob("fit_*/measurements.json")))
         run.terminate()
         assert run.wait() == 128 + signal.SIGTERM
-    with pytest.raises(ProcessLookupError):  # nobody is left of the group
+    with pytest.raises(ProcessLookupError):  # no process of the group is left
         wait_until(lambda: os.killpg(run.pid, 0), seconds=5)

@@ -1,6 +1,6 @@
-"""Planted faults in which two features meet: the accounting over all pairs of features finds each of them.
+"""Tests of known faults in pairs of features, which the privacy accounting must find.
 
-A fault is planted in the configurations of the array that it could show in, one after the other, until one fails.
+A fault is added to each of the configurations that it may affect, until the check of a configuration fails.
 """
 
 from dataclasses import replace
@@ -185,7 +185,7 @@ def of_unit(cost):
 BYTES = "other bytes|another call|on one table only|not made on the first table|withheld"
 COST = "costs|claims|add up"
 
-# What meets, and what is wrong → how it is planted, where it could show, and what the accounting says.
+# Each fault has a function that adds it, the settings in which it may have an effect, and the expected message.
 FAULTS = {
     "unit × month: noise for one row": (unit_as_a_row_in_a_month, {"unit": ["rows"], "month": MONTHS}, COST),
     "unit × month: twice the bound later": (twice_the_bound_in_a_later_month, {"unit": HOMES, "month": LATER}, COST),

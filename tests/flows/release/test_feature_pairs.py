@@ -1,9 +1,9 @@
-"""Where two features meet: every pair of them is accounted for, or refused before anything is charged.
+"""Tests of the privacy cost of each pair of features, where some of the pairs are refused before the charge.
 
-A covering array of `feature_release.FACTORS` has each pair of values in a configuration at least. Each configuration is
-replayed on neighbours that differ by a whole unit, in every month and in the audit. What its noise cost in truth is at
-most what was charged, in ρ and in δ; its published bytes follow from the answers of the noise alone; and `verify`
-passes.
+Each pair of values of `feature_release.FACTORS` is in at least one configuration of a covering array. The releases and
+the audit of a configuration are run again on neighbours that differ in a single unit. The true cost in ρ and δ must not
+be larger than the charge. The files must only depend on the answers of the noise source, and `verify` must not find any
+faults.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Exact numbers lie beside a release, never in it, and are printed to a terminal only."""
+"""Tests that exact numbers are not stored in a release and are only printed to a terminal."""
 
 import json
 import os
@@ -143,7 +143,7 @@ def test_an_artifact_says_where_scores_lie_and_no_score(settings, tmp_path, monk
 
 
 def test_scores_that_fail_keep_no_release_from_appearing(settings, tmp_path, monkeypatch):
-    """Rows decide exactly whether they fail: neither the release nor an orchestrator is to show it."""
+    """The error depends on the exact rows, so it must not be visible in the release or in Prefect."""
 
     def score(*given, **settings):
         raise ValueError("731924")
@@ -156,7 +156,7 @@ def test_scores_that_fail_keep_no_release_from_appearing(settings, tmp_path, mon
 
 
 def test_an_artifact_names_the_same_scores_whatever_the_rows_are(settings, tmp_path, monkeypatch):
-    """Which scores there are follows from the rows: of few, none may be held out, or all."""
+    """The number of scores depends on the rows, because it is possible that all rows are held out."""
     release(settings | {"evaluate": "full"})
     kept, tables = tmp_path / "out.internal" / "scores.json", []
     found = json.loads(kept.read_text())

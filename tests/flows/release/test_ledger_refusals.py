@@ -1,4 +1,4 @@
-"""A ledger that cannot be used, seen from the command line: one sentence, exit code 2, and nothing is released."""
+"""Tests of the command line with an invalid ledger, which prints one sentence and makes no release."""
 
 import os
 import re
@@ -20,7 +20,7 @@ from equistrata.privacy.ledger.sqlite import key_file
 
 @pytest.fixture(scope="module")
 def equistrata(tmp_path_factory, prefect_server):
-    """The command line, imported once; its folder."""
+    """Return a function that starts the command line, and its folder."""
     home = tmp_path_factory.mktemp("refusals")
     (home / "tmp").mkdir()
     environment = {
@@ -33,7 +33,10 @@ def equistrata(tmp_path_factory, prefect_server):
 
 @pytest.fixture
 def release(equistrata, people):
-    """Tries a release with the ledger of that name; its exit code and what it said. Nothing may be left of it."""
+    """Return a function that tries to make a release with a ledger and returns the exit code and the output.
+
+    No files may be left.
+    """
     start, home = equistrata
     table, schema, _ = people
 
@@ -57,7 +60,7 @@ def release(equistrata, people):
 
 @pytest.fixture
 def books(tmp_path):
-    """A SQLite ledger with some history; its path."""
+    """Return the path of a SQLite ledger with several charges."""
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.create("people", 3, 1e-9)
     for name in ("september", "october"):
@@ -66,7 +69,7 @@ def books(tmp_path):
 
 
 def _forge(path, statement):
-    """An edit by somebody who may write to the file: without the guards, which are put back."""
+    """Edit the file of the ledger. The triggers are removed for the edit and then restored."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         guards = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
         for name, _ in guards:
@@ -127,7 +130,7 @@ SPOIL = {
 }  # fmt: skip
 
 
-# Through the whole command two kinds; what is said of each is the ledger's own test.
+# Only two kinds are tested with the complete command, because the messages are checked in the tests of the ledger.
 @pytest.mark.parametrize(
     "kind",
     [pytest.param(kind, marks=[pytest.mark.slow] * (kind not in ("missing", "a smaller charge"))) for kind in SPOIL],
@@ -157,7 +160,7 @@ def test_verify_finds_it_too(equistrata, books, kind):
 
 
 def test_an_older_copy_is_found_by_an_anchor_alone(equistrata, books, tmp_path):
-    """What a chain of hashes cannot find by itself, and what finds it."""
+    """This cannot be detected with the chain of hashes alone."""
     start, _ = equistrata
     older = tmp_path / "older.db"
     shutil.copy(books, older)
@@ -182,7 +185,7 @@ def test_a_refusal_for_want_of_budget_says_what_is_left(release, tmp_path):
 
 @pytest.mark.slow
 def test_a_ledger_that_stays_locked_is_refused(release, books):
-    """By a writer that came between the first look and the charge, and by one that keeps readers out as well."""
+    """The first lock is set after the ledger is read but before the charge. The second lock also blocks all readers."""
     for mode in ("IMMEDIATE", "EXCLUSIVE"):
         with closing(sqlite3.connect(books, isolation_level=None)) as other:
             other.execute(f"PRAGMA locking_mode = {'EXCLUSIVE' if mode == 'EXCLUSIVE' else 'NORMAL'}")
@@ -207,11 +210,11 @@ def test_a_locked_ledger_is_waited_for(equistrata, people, books):
             "none",
         )  # fmt: skip
         deadline = time.monotonic() + 60
-        while not list(home.glob("state/**/*")) and time.monotonic() < deadline:  # its journal, made before the lease
+        while not list(home.glob("state/**/*")) and time.monotonic() < deadline:  # the journal is made before the lease
             time.sleep(0.01)
         time.sleep(1)
         assert not (home / "waited").exists()
-        os.kill(run.process, signal.SIGCONT)  # it is there, and waits
+        os.kill(run.process, signal.SIGCONT)  # the process exists and is waiting
         other.execute("ROLLBACK")
     assert run.wait() == 0, run.told
     assert [charge.outcome for charge in Ledger(books).charges("people", "waited")] == ["committed"]

@@ -1,4 +1,4 @@
-"""Rows' means against the private means beside them, from the folder alone."""
+"""Tests of the means of synthetic rows, which are compared with the private means of the same release."""
 
 from dataclasses import replace
 
@@ -26,7 +26,10 @@ SCHEMA = Schema.from_dict(
 
 @pytest.fixture
 def made(tmp_path):
-    """1,000 rows: pay 20 of the one and 40 of the other, some refused, some absent; the rarer ones as many as named."""
+    """Return a function that returns a table with 1,000 rows.
+
+    The pay is 20 or 40, and some cells are refused or absent. The number of rows with pay 40 is given.
+    """
 
     def make(second=500):
         sex = np.repeat([1, 2], [1000 - second, second])
@@ -52,7 +55,7 @@ def apart(table, rows, **outcomes):
 def test_means_of_numbers_alone_are_compared_over_all_rows_and_by_stratum(made):
     strata = {"SEX=1": interval(19, 21), "SEX=2": interval(19, 21), "SEX=3": interval(0, 1)}
     inside = interval(29, 31, strata=strata)
-    found = apart(*made(), PAY=inside, AGE=interval(50, 60), OTHER=interval(0, 1))  # AGE has its bins' indices
+    found = apart(*made(), PAY=inside, AGE=interval(50, 60), OTHER=interval(0, 1))  # AGE is released as bin indices
     assert [(each["column"], each["stratum"]) for each in found] == [("PAY", "SEX=2")]
     assert found[0]["rows"] == pytest.approx(40.0, abs=0.05)
     (whole,) = apart(*made(), PAY=interval(31, 35, strata={}))
@@ -63,7 +66,7 @@ def test_means_of_numbers_alone_are_compared_over_all_rows_and_by_stratum(made):
 def test_small_strata_are_left_out(made):
     few = interval(0, 100, strata={"SEX=2": interval(0, 1)})
     assert len(apart(*made(FEWEST_ROWS * 2), PAY=few)) == 1
-    assert apart(*made(FEWEST_ROWS), PAY=few) == []  # a fifth of them has no number
+    assert apart(*made(FEWEST_ROWS), PAY=few) == []  # a fifth of the rows has no number
 
 
 def test_a_sentence_for_each_column():
@@ -80,7 +83,7 @@ def test_what_rows_are_raked_to_is_by_strata_where_it_can_be():
     strata = {"SEX=1": interval(1, 2), "SEX=2": interval(3, 4), "SEX=3": interval(0, 1)}
     outcomes = {
         "PAY": {"coinpress": interval(0, 9), "strat_coinpress": interval(1, 3, strata=strata)},
-        "AGE": {"coinpress": interval(0, 1)},  # released as indices: its means are of other numbers
+        "AGE": {"coinpress": interval(0, 1)},  # it is released as indices, which have other means
         "SEX": {"coinpress": interval(1, 2)},
     }
     found = known_means(SCHEMA, Strata.over(SCHEMA, ("SEX",)), {"outcomes": outcomes})
@@ -95,7 +98,8 @@ def test_with_public_weights_a_mean_over_all_rows_is_of_the_strata_by_these_alon
     strata = {"SEX=1": interval(1, 2, share=0.25), "SEX=2": interval(3, 4, share=0.75)}
     alone, by_strata = {"coinpress": interval(0, 9)}, {"pub_strat_coinpress": interval(1, 3, strata=strata)}
     over = Strata.over(SCHEMA, ("SEX",))
-    assert known_means(SCHEMA, over, {"outcomes": {"PAY": alone}}, public=True) == []  # by the rows' shares
+    # The mean uses the shares of the rows
+    assert known_means(SCHEMA, over, {"outcomes": {"PAY": alone}}, public=True) == []
     assert len(known_means(SCHEMA, over, {"outcomes": {"PAY": alone}})) == 1
     assert len(known_means(SCHEMA, Strata.over(SCHEMA, ()), {"outcomes": {"PAY": alone}}, public=True)) == 1
     found = known_means(SCHEMA, over, {"outcomes": {"PAY": alone | by_strata}}, public=True)
@@ -103,7 +107,7 @@ def test_with_public_weights_a_mean_over_all_rows_is_of_the_strata_by_these_alon
 
 
 def test_an_interval_that_is_all_that_was_declared_moves_no_row():
-    """At a small ε the value is anywhere in it."""
+    """If ε is small, the value may be anywhere in the interval."""
     schema = Schema("s", (SCHEMA["SEX"], replace(SCHEMA["PAY"], mean=(0.0, 80.0))))
     strata = {"SEX=1": interval(0, 80), "SEX=2": interval(0, 79)}
     outcomes = {"PAY": {"strat_coinpress": interval(0, 80, strata=strata)}}
@@ -120,7 +124,10 @@ def test_means_by_a_sigma_that_was_seen_to_be_too_small_move_no_row():
 
 
 def test_means_of_declared_bins_move_no_row():
-    """Of 20,000 to 1,000,000 a bin's numbers are nearly all at its lower end, and drawn evenly: its rows are right."""
+    """In a wide bin, most of the values are at the lower end, but they are drawn uniformly.
+
+    The rows are still correct.
+    """
     wide = replace(SCHEMA["PAY"], edges=(0.0, 5.0, 100.0))
     strata, outcomes = Strata.over(SCHEMA, ("SEX",)), {"PAY": {"coinpress": interval(1, 2)}}
     assert known_means(Schema("s", (SCHEMA["SEX"], wide)), strata, {"outcomes": outcomes}) == []

@@ -1,4 +1,4 @@
-"""A release by a class that the user names: its price, the ledger's, and a card that says whose guarantee it is."""
+"""Tests of a release with a synthesizer class of the user."""
 
 import json
 import re
@@ -33,7 +33,7 @@ ONCE_IN_VAIN = """
 
 @pytest.fixture
 def marginals(repo_root, tmp_path):
-    """The class that docs/foreign.md shows, in a file."""
+    """Return the path of a file with the class in docs/foreign.md."""
     (block,) = re.findall(r"```python\n(.*?)```", (repo_root / "docs" / "foreign.md").read_text("utf-8"), re.S)
     path = tmp_path / "marginals.py"
     path.write_text(block)
@@ -69,7 +69,7 @@ def test_strata_weights_ledger_scores_and_card(served, people, marginals, tmp_pa
         "epsilon": 0.98, "delta": 0.0, "count": 0.02, "times": 2,
     }  # fmt: skip
     assert [float(charge.entry.rho) for charge in ledger.charges("people")] == [float(price)] * 2
-    assert card["guarantee"]["epsilon"] == pytest.approx(2)  # it was fitted twice, and both draws are paid for
+    assert card["guarantee"]["epsilon"] == pytest.approx(2)  # the class was fitted twice, and both fits are charged
     assert card["name"] == "Marginals_SEX"
     assert card["config"]["synthesizer"] == "failing.py:Marginals"
     assert "synthesizer_python" not in card["config"]
@@ -106,7 +106,7 @@ def test_means_and_the_class_share_epsilon(settings):
     assert plan.promise is not None
     assert plan.promise.together + plan.price.means.epsilon(1e-9) == pytest.approx(2, rel=1e-9)
     assert plan.price.total == plan.price.means + plan.promise.rho == sum(plan.parts.values(), start=Rho(0))
-    assert plan.price.counts == Rho(0)  # the mechanism buys them
+    assert plan.price.counts == Rho(0)  # the counts are measured by the mechanism
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""An older copy of a ledger, put back in its place, is found before anything is charged to it."""
+"""Tests that an older copy of a ledger is found before a charge."""
 
 import shutil
 import tempfile
@@ -29,7 +29,11 @@ def settings(name, **more):
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """Two releases were charged, and the ledger is as it was after the first; the newest lies beside it."""
+    """Make two charged releases.
+
+    The ledger is then replaced by the copy that was made before the second release. The newest copy is in the same
+    folder.
+    """
     for name in ("EQUISTRATA_LEDGER_URL", "EQUISTRATA_LEDGER_KEY"):
         monkeypatch.delenv(name, raising=False)
     home = tmp_path / "home"
@@ -74,7 +78,7 @@ def test_it_is_refused_by_what_was_seen_and_by_the_cards_beside_the_output(home,
 
 
 def test_a_copy_put_back_between_plan_and_charge_is_refused_at_the_charge(home, monkeypatch):
-    """What was seen is checked in the transaction that charges."""
+    """The last known entry is checked in the same transaction as the charge."""
     shutil.copy("ledger.db", "old.db")
     shutil.copy("newest.db", "ledger.db")
     real = Ledger.reserve
@@ -90,7 +94,7 @@ def test_a_copy_put_back_between_plan_and_charge_is_refused_at_the_charge(home, 
 
 
 def test_a_rehearsal_with_a_ledger_of_its_own_hinders_nothing(home, tmp_path):
-    """Its cards lie beside the output, and its file may have the same name."""
+    """The cards of the rehearsal are in the same folder, and its file may have the same name."""
     (home / "rehearsal").mkdir()
     rehearsal = Ledger("rehearsal/ledger.db")
     rehearsal.create("people", 10, 1e-9)

@@ -1,4 +1,4 @@
-"""A whole release of strata that nest: ST/PUMA from a file with both columns."""
+"""Tests of a complete release with nested strata, which are ST/PUMA in a file with both columns."""
 
 import json
 
@@ -22,7 +22,7 @@ PLACES = {36: [100, 200, 300], 50: [100, 200]}
 
 @pytest.fixture(scope="module")
 def people(tmp_path_factory):
-    """4,000 people of five places, and the schema of them."""
+    """Return a folder with 4,000 people in five places and their schema, and the table."""
     folder = tmp_path_factory.mktemp("places")
     rng = np.random.default_rng(0)
     places = [(state, place) for state, own in PLACES.items() for place in own]
@@ -57,7 +57,7 @@ def test_released_rows_have_declared_places(people, tmp_path, selection):
     assert made.card["strata"]["columns"] == ["PUMA", "SEX"]
     assert faults(made) == ["the noise was seeded, so the release is not private"]
     scores = json.loads((tmp_path / "out.internal" / "scores.json").read_text())
-    assert scores  # rows of the file, with both columns, are compared with released ones
+    assert scores  # the rows of the file have both columns and are compared with the released rows
 
 
 def test_measurements_by_state_are_published(people, tmp_path):
@@ -107,7 +107,7 @@ def test_weights_of_too_many_strata_are_not_combined(people, tmp_path, monkeypat
 
 
 def test_a_measurement_by_state_says_nothing_of_how_places_differ():
-    """It had counted as one within strata where places are the only stratum column."""
+    """It used to be counted as a measurement within strata if the place was the only stratum column."""
     by_state = Measurement(("PUMA", "JOB"), np.ones((2, 2)), 1.0, ((0, 0, 0, 1, 1), None))
     assert not within_strata(by_state, ("PUMA",))
     assert within_strata(Measurement(("PUMA", "JOB"), np.ones((5, 2)), 1.0), ("PUMA",))
@@ -115,7 +115,10 @@ def test_a_measurement_by_state_says_nothing_of_how_places_differ():
 
 
 def test_a_reader_asks_by_state(people, tmp_path, monkeypatch, capsys):
-    """Sizes and what was measured by state are measured; each interval is six standard errors wide, 10⁻⁸ off."""
+    """The sizes and the proportions by state are measured.
+
+    The level of the intervals is 0.999999, so that an error by chance is very unlikely.
+    """
     folder, found = people
     release(settings_of(folder, output=str(tmp_path / "out"), evaluate="none"))
     words = ("estimate", tmp_path / "out", "proportion", "JOB=1", "--by", "ST", "--level", "0.999999", "--json")

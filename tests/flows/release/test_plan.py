@@ -1,4 +1,4 @@
-"""What a configuration means, checked before any row is read."""
+"""Tests of the plan of a release, which is checked before any row is read."""
 
 import json
 
@@ -86,7 +86,7 @@ def test_an_output_folder_that_exists_is_refused(tmp_path):
     "columns", [{"A\0": {"values": ["a", "b"]}}, {"A": {"values": ["a", "b\0"]}}], ids=["name", "value"]
 )
 def test_a_zero_byte_is_refused_before_anything_is_charged(tmp_path, columns):
-    """The release was charged, and its CSV file was none to any reader."""
+    """The release used to be charged, and then no program was able to read its CSV file."""
     (tmp_path / "s.yaml").write_text(json.dumps({"columns": columns | {"B": {"values": [0, 1]}}}))
     with pytest.raises(InputError, match="has a zero byte, which no CSV file can hold"):
         plan(tmp_path, source="csv", input=str(tmp_path / "t.csv"), schema=str(tmp_path / "s.yaml"))

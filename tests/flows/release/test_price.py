@@ -1,4 +1,4 @@
-"""The split of a release's ρ: what is bought has its share, what is not costs nothing, and the rest is the model's."""
+"""Tests of the prices of the parts of a release, which sum to the total ρ."""
 
 from fractions import Fraction
 
@@ -43,7 +43,7 @@ def test_open_columns_share_their_part_and_each_pays_for_its_delta():
 
 
 def test_a_unit_of_several_rows_pays_for_all_of_them():
-    """Noise is drawn at less than what is charged, by what the rows of a unit cost together (docs/proofs/units.md)."""
+    """The cost of the noise is the charge divided by the cost of all rows in a unit (docs/proofs/units.md)."""
     bought = price(ReleaseConfig(count_share=0.25, means_share=0.25), "counts", "means")
     drawn = bought.drawn(Unit("HOME", 3))
     assert drawn.means * 9 == bought.means

@@ -1,4 +1,4 @@
-"""Two releases into one output, through the command line, some of them stopped or killed on the way."""
+"""Tests of two releases with the same output, where some of the processes are stopped or killed."""
 
 import json
 import os
@@ -13,11 +13,11 @@ from forked_cli import forked_cli
 from equistrata.data.texts.manifest import check_manifest
 from equistrata.privacy.ledger.ledger import Ledger
 
-PAIRS, DISTURBED = 12, 9  # of 30 and 20, too, all ended well
+PAIRS, DISTURBED = 12, 9  # 30 and 20 were tested once as well
 
 
 class Contest:
-    """Two command lines, one of them now and then with a state folder of its own; one ledger; one place for outputs."""
+    """Two command lines with the same ledger and the same outputs, which may have different state folders."""
 
     def __init__(self, starts, homes, shared, people):
         self.starts, self.homes, self.shared, self.people = starts, homes, shared, people
@@ -35,7 +35,7 @@ class Contest:
         )  # fmt: skip
 
     def at_work(self):
-        """Who has rows in its working folder, once somebody has."""
+        """Return the number of the first process with rows in its working folder."""
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             for runner, home in enumerate(self.homes):
@@ -45,7 +45,10 @@ class Contest:
         raise AssertionError("nobody came to that")
 
     def end(self, runner, name):
-        """Resume a charged release that was killed, elsewhere if the other has its place by now."""
+        """Resume a charged release after it is killed.
+
+        If the output is already used by the other release, a different output is used.
+        """
         resumed = self.starts[runner]("resume", f"{name}-{runner}")
         code, (_, error) = resumed.wait(), resumed.told
         if code == 2 and "is not this release" in error:
@@ -53,11 +56,11 @@ class Contest:
             code, (_, error) = resumed.wait(), resumed.told
             assert code == 0, error
             assert check_manifest(self.shared / f"{name}-{runner}")
-        assert code == 0 or "nothing is kept" in error, error  # killed at its very end
+        assert code == 0 or "nothing is kept" in error, error  # it was killed at the very end
         assert {charge.outcome for charge in self.ledger.charges("people", f"{name}-{runner}")} == {"committed"}
 
     def leftovers(self):
-        """What lies beside the outputs, and the working folders."""
+        """Return the temporary files next to the outputs, and the working folders."""
         beside = [path for path in self.shared.iterdir() if path.name.startswith(".")]
         return [*beside, *(path for home in self.homes for path in (home / "tmp").glob("equistrata-*"))]
 
@@ -80,7 +83,7 @@ def contest(tmp_path, people, prefect_server):
 
 
 def disturb(run, kind, rng):
-    """Stop or kill one; what was stopped goes on after a while."""
+    """Stop or kill a process. If the process is stopped, it is continued after a few seconds."""
     with suppress(ProcessLookupError):
         os.killpg(run.process, kind)
         if kind == signal.SIGSTOP:
@@ -95,7 +98,7 @@ def test_pairs_of_releases_into_one_output(contest):
         name, charged, began = f"out{pair}", pair % 3 != 2, time.monotonic()
         runs = [contest.begin(runner, name, charged) for runner in range(2)]
         if pair >= PAIRS - DISTURBED:
-            if pair % 3:  # whoever has the place, while it charges, draws or lands
+            if pair % 3:  # the process with the claim, while it charges, draws or writes the release
                 chosen = runs[contest.at_work()]
                 time.sleep(rng.uniform(0, 1))
             else:
@@ -126,7 +129,7 @@ def test_pairs_of_releases_into_one_output(contest):
             if code == -signal.SIGKILL and charges[runner]:
                 contest.end(runner, name)
     print(*seen, sep="\n")
-    for runner, start in enumerate(contest.starts):  # a resume, of whatever there is, sweeps
+    for runner, start in enumerate(contest.starts):  # each resume removes old files
         listed = start("resume")
         assert listed.wait() == 0, runner
     assert contest.leftovers() == []

@@ -1,4 +1,4 @@
-"""The whole release: what it leaves, and what it must leave nowhere."""
+"""Tests of the files of a complete release, and that no value of the rows is found in other files."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from equistrata.data.weights import PublicWeights
 from equistrata.synth.storage import load_all_measurements
 from equistrata.synth.strata.weights import combined_weights
 
-# Values that only rows hold: if any turns up outside the input, a row leaked.
+# These values are only in the rows. If one of them is found elsewhere, the release reveals a row.
 CANARY_AGE, CANARY_PAY, CANARY_NOTE = 118.4625173, 731924.6481, "canary-row-note-2207"
 
 
@@ -31,20 +31,20 @@ def release(equistrata, *arguments, output="out", **environment):
 
 @pytest.fixture
 def canary_table(people):
-    """The small table with canaries in a binned column, in an outcome, and in a column that no schema declares."""
+    """Return a table with canaries in a binned column, in an outcome, and in a column that is not in the schema."""
     table, schema, frame = people
     frame["AGE"] = frame["AGE"].astype(float)
     frame.loc[[5, 700], "AGE"] = CANARY_AGE
     frame.loc[[5, 700], "PAY"] = CANARY_PAY
     frame["NOTE"] = CANARY_NOTE
     frame.to_csv(table, index=False)
-    schema.write_text(schema.read_text().replace(", integer: true", ""))  # decimals are refused there
+    schema.write_text(schema.read_text().replace(", integer: true", ""))  # an integer column refuses decimals
     return table, schema, frame
 
 
 def assert_no_canary(result, *roots):
     canaries = [str(CANARY_AGE), str(CANARY_PAY), CANARY_NOTE, "118.46", "731_924", "731,924"]
-    # Six digits alone are also in ids (a database has them side by side) and in the fractions of seconds.
+    # The six digits alone may also be in ids and in fractions of seconds.
     patterns = [*map(re.escape, canaries), r"(?<![0-9a-f.])731924(?![0-9a-f])"]
     for pattern in patterns:
         assert not re.search(pattern, result.stdout + result.stderr)
@@ -68,7 +68,8 @@ def test_a_release_leaves_no_row_anywhere(equistrata, canary_table, empty_databa
     inside = equistrata.home / "out.internal"
     assert stat.S_IMODE(inside.stat().st_mode) == 0o700
 
-    # The exact number of rows (1,357) and exact scores are private too: Prefect's database must not hold them.
+    # The exact number of rows (1,357) and the exact scores are also private, so they must not be in the database of
+    # Prefect.
     scores = json.loads((inside / "scores.json").read_text())
     exact = [repr(scores[name]) for name in ("parity_error", "workload3", "accuracy")]
     for path, content in traces(equistrata.prefect):
@@ -173,7 +174,9 @@ def test_public_weights_decide_the_groups(served, people, tmp_path):
 
 @pytest.mark.parametrize("selection", ["shared", "per-stratum"])
 def test_weights_that_may_be_wrong_are_joined_with_counts(served, people, tmp_path, selection):
-    """The file has the sexes the wrong way round, and noise of some ten people says so."""
+    """The sizes of both sexes are swapped in the file, and the noise of about ten people is small enough to detect
+    this.
+    """
     table, schema, frame = people
     rows = frame["SEX"].value_counts()
     weights, config = tmp_path / "weights.csv", tmp_path / "release.yaml"
@@ -193,9 +196,9 @@ def test_weights_that_may_be_wrong_are_joined_with_counts(served, people, tmp_pa
     assert split["noisy counts"] == pytest.approx(0.02 * card["guarantee"]["rho"])
     assert sum(split.values()) == pytest.approx(card["guarantee"]["rho"])
     means = json.loads((folder / "means.json").read_text())
-    assert "strat_coinpress" in means["outcomes"]["PAY"]  # its own counts have their place in its interval
+    assert "strat_coinpress" in means["outcomes"]["PAY"]  # its interval includes the error of its own counts
     assert means["weights"].startswith("noisy counts")
-    # Anybody can make the weights again from what was released.
+    # Anyone can compute the weights from the released files.
     strata = Strata.over(Schema.load(schema).selected(), ["SEX"])
     measured = load_all_measurements(strata, folder / "measurements")
     again = combined_weights(strata, measured, PublicWeights.from_file(weights, strata))
@@ -210,7 +213,7 @@ def test_a_release_from_a_config_file_without_strata(served, people, tmp_path):
     card = json.loads((folder / "card.json").read_text())
     assert card["name"] == "MST_vanilla"
     assert card["strata"]["columns"] == []
-    assert abs(card["rows"] - 1357) < 400  # the number of rows is a noisy one
+    assert abs(card["rows"] - 1357) < 400  # the number of rows is noisy
 
 
 @pytest.mark.parametrize(
@@ -218,7 +221,7 @@ def test_a_release_from_a_config_file_without_strata(served, people, tmp_path):
     [
         (["--levels", "strata"], 1, "one choice of marginals within strata, for all of 2"),
         (["--levels", "none"], 1, "one synthesizer for all rows, cut into 2"),
-        (["--epsilon", "100"], 1, "one synthesizer for each of 2"),  # large strata
+        (["--epsilon", "100"], 1, "one synthesizer for each of 2"),  # the strata are large
         (["--selection", "per-stratum", "--runner", "threads"], 2, "one synthesizer for each of 2"),
         pytest.param(
             ["--synthesizer", "gem"],

@@ -1,4 +1,4 @@
-"""A release may keep its replicates: readers get the same answers without refitting, and `verify` checks them."""
+"""Tests of a release with stored replicates, which give the same answers without a new fit."""
 
 import shutil
 
@@ -58,12 +58,16 @@ def test_verify_refits_what_is_kept(release, tmp_path):
     def replace_replicate(folder):
         shutil.copy(folder / "models" / "replicate-002.npz", folder / "models" / "replicate-001.npz")
 
+    def drop_last(folder):
+        (folder / "models" / f"replicate-{KEPT:03d}.npz").unlink()
+
     def damage(folder):
         (folder / "models" / "fitted.npz").write_bytes(b"no model")
 
     for change, says in (
         (replace_fitted, "models/fitted.npz does not follow from the measurements"),
         (replace_replicate, "the replicates in models do not follow from the measurements"),
+        (drop_last, "models/ holds 2 replicates, and the card states 3"),
         (damage, "is not a model of schema"),
     ):
         found = faults(Release.open(edited_copy(release, tmp_path / change.__name__, change)))

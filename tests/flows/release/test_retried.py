@@ -1,5 +1,8 @@
-"""A container or pod that is started again for the same flow run draws no noise again that was saved, and none where
-what was saved is out of its reach."""
+"""Tests of a flow run that is started again in a container or pod.
+
+If the noise of the first process is saved, it must not be drawn again. If the saved noise cannot be read, no noise is
+drawn.
+"""
 
 import os
 import subprocess
@@ -22,7 +25,10 @@ TESTS = Path(__file__).parents[2]
 
 @pytest.fixture
 def died(tmp_path, people, prefect_server, monkeypatch):
-    """A flow run whose process died once all its noise was drawn and saved; starts it again, and gives its end."""
+    """Return a function that starts a flow run and returns the exit code and the final state.
+
+    The first process of the run is killed after the noise is saved.
+    """
     table, schema, _ = people
     monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
     Ledger(tmp_path / "ledger.db").create("people", 50, 1e-9)

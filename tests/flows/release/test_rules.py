@@ -1,4 +1,4 @@
-"""Two commands and one rule: no released row contradicts itself, and the card and `verify` say what that took."""
+"""Tests of rules for rows, so that no released row contradicts a rule."""
 
 import json
 import shutil
@@ -41,7 +41,7 @@ def people(rows=3000, seed=0):
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """A release of jailed people by `schema draft` and `release`, with two rules and a derived column added."""
+    """Return a folder that contains a release of people in jail. The schema has two rules and a derived column."""
     folder = tmp_path_factory.mktemp("rules")
     people().to_csv(folder / "jail.csv", index=False)
     (folder / "book.csv").write_text(BOOK)

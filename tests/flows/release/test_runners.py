@@ -1,4 +1,7 @@
-"""Who fits strata: the same measurements whoever does, nothing of a row on the way, and a lost worker is no loss."""
+"""Tests of the runners that fit strata.
+
+The measurements must be the same for all runners, and no rows are sent to a cluster.
+"""
 
 import json
 import os
@@ -37,7 +40,7 @@ CANARY = "canary-row-6620"
 
 @pytest.fixture
 def plan(people, tmp_path):
-    """A seeded plan over the small table."""
+    """Return a plan with a seed for the small table."""
     table, schema, _ = people
     return Plan.of(
         ReleaseConfig.build(
@@ -61,7 +64,7 @@ def loaded(plan, root):
 
 
 def jobs(plan, work, mechanism=None):
-    """What a release submits, one for each stratum."""
+    """Generate the jobs that a release submits, one for each stratum."""
     noise = noise_source(plan.config.seed).spawn(streams.SYNTHESIS)
     for i, key in enumerate(plan.strata.keys):
         budget = Budget(plan.price.counts + plan.price.synthesis)
@@ -72,7 +75,8 @@ def jobs(plan, work, mechanism=None):
 
 
 def install(runner):
-    if find_spec(runners.PACKAGES.get(runner, "loky")) is None:  # not imported here: Ray must be imported by the runner
+    # It is not imported here, because Ray must be imported by the runner.
+    if find_spec(runners.PACKAGES.get(runner, "loky")) is None:
         pytest.skip(f"the extra {runner!r} is not installed")
 
 
@@ -82,7 +86,7 @@ def model_jobs(plan, work):
 
 
 def fitted(plan, work, submit):
-    """Measure and model every stratum; the bytes of what that leaves."""
+    """Measure and model each stratum and return the content of the files."""
     for stage in (jobs, model_jobs):
         for future in [submit(job) for job in stage(plan, work)]:
             future.result(timeout=120)
@@ -132,7 +136,7 @@ def test_every_runner_gives_the_same_models_where_one_choice_serves_all_strata(p
                 model = partial(fitting.join, place, plan.strata, plan.shared.engine, True)
                 submit(model).result(timeout=120)
                 made = place.joint.read_bytes()
-                submit(model).result(timeout=120)  # once more, as a cluster may that lost sight of a worker
+                submit(model).result(timeout=120)  # A cluster may run a job again after it has lost a worker.
                 assert made == place.joint.read_bytes()
                 found.append((made, place.measurements(0).read_bytes()))
     assert found[0] == found[1]
@@ -192,11 +196,11 @@ def test_workers_one_is_one_fit_at_a_time_in_this_process(plan, tmp_path):
         assert {future.result() for future in [pool.submit(job) for _ in range(5)]} == {0}
 
 
-# What goes over the wire.
+# The following tests check the data that is sent to workers.
 
 
 def spoiled(people):
-    """Another table of the same schema: other values, other sizes of strata."""
+    """Return the path of a table with the same schema, where the values and the sizes of the strata are different."""
     table, _, frame = people
     frame = frame.iloc[100:].copy()
     frame["AGE"] = 99 - frame["AGE"]
@@ -206,7 +210,7 @@ def spoiled(people):
 
 
 def test_what_is_submitted_does_not_depend_on_the_rows(plan, people, tmp_path):
-    """Two tables, one path of the working folder: the bytes that a cluster gets are the same."""
+    """For two tables and the same path of the working folder, a cluster receives identical bytes."""
     sent = []
     for source in (plan.source, FileSource(spoiled(people))):
         other = replace(plan, source=source)
@@ -214,7 +218,8 @@ def test_what_is_submitted_does_not_depend_on_the_rows(plan, people, tmp_path):
             sent.append([cloudpickle.dumps(job) for job in jobs(other, work)])
             rows = work.load_table(work.stratum(0), plan.strata.rest(plan.strata.keys[0])).codes.tobytes()
             assert not any(rows in job for job in sent[-1])
-            assert rows in cloudpickle.dumps(partial(len, np.load(work.stratum(0))))  # the search would find them
+            # The search finds rows if they are sent
+            assert rows in cloudpickle.dumps(partial(len, np.load(work.stratum(0))))
             assert [cloudpickle.loads(job).args[0] for job in sent[-1]] == [work] * 6
         (tmp_path / "work").rename(tmp_path / f"work{len(sent)}")
     assert sent[0] == sent[1]
@@ -243,7 +248,7 @@ def test_the_task_submits_that_and_nothing_else(plan, tmp_path):
     assert pool.submitted == [cloudpickle.dumps((job, (), {})) for job in jobs(plan, work)]
 
 
-# What is refused.
+# The following tests check which settings are refused.
 
 
 @pytest.mark.parametrize("runner", ["threads", "processes"])
@@ -299,11 +304,11 @@ def test_another_folder_under_the_same_path_is_not_seen(tmp_path):
     assert seen == (runners.version("equistrata"), (False, False))
 
 
-# A real cluster: a scheduler and two workers on loopback.
+# The following tests use a cluster with a scheduler and two workers on the loopback interface.
 
 
 class Cluster:
-    """A Dask scheduler and workers without nannies, so that a killed one stays dead."""
+    """A Dask scheduler and its workers, which have no nannies, so that a killed worker is not started again."""
 
     def __init__(self, folder, repo_root):
         with socket.socket() as free:
@@ -344,7 +349,7 @@ def cluster(tmp_path, repo_root):
 
 
 def begun(folder):
-    """For each stratum of the release under way: how often it was begun, and whether its measurements are there."""
+    """Return the number of starts of each stratum, and True if the measurements of the stratum are saved."""
     found = {}
     with suppress(FileNotFoundError):  # the release has just ended
         for path in folder.rglob("started_*"):
@@ -354,7 +359,7 @@ def begun(folder):
 
 
 def at_work(found):
-    """The number of strata that were begun and have no measurements yet."""
+    """Return the number of strata for which the measurements are not saved yet."""
     return sum(not done for _, done in found.values())
 
 
@@ -364,7 +369,10 @@ RELEASE = [*CHARGED, "--seed", "3"]
 
 @pytest.mark.slow
 def test_a_killed_worker_is_no_loss(served, cluster, tmp_path):
-    """Killed while it is at a stratum: another worker draws that stratum's noise anew, and the release is whole."""
+    """One worker is killed while it fits a stratum.
+
+    The noise of this stratum is then drawn again by another worker, and the release is complete.
+    """
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     ledger = Ledger(tmp_path / "ledger.db")
@@ -377,8 +385,8 @@ def test_a_killed_worker_is_no_loss(served, cluster, tmp_path):
             found = begun(tmp_path / "state")
             for name, (starts, _) in found.items():
                 most[name] = max(most.get(name, 0), starts)
-            if cluster.workers[0].poll() is None and at_work(found) == 2:  # both workers are at a stratum
-                cluster.workers[0].send_signal(signal.SIGSTOP)  # or it may end its stratum before the signal comes
+            if cluster.workers[0].poll() is None and at_work(found) == 2:  # both workers are fitting a stratum
+                cluster.workers[0].send_signal(signal.SIGSTOP)  # otherwise the stratum may end before the signal
                 still = at_work(begun(tmp_path / "state")) == 2
                 cluster.workers[0].send_signal(signal.SIGKILL if still else signal.SIGCONT)
                 if still:
@@ -467,4 +475,4 @@ def test_a_failing_fit_leaves_no_row_in_the_scheduler_the_workers_or_their_logs(
             assert CANARY not in seen
             with pytest.raises(ValueError, match=CANARY):
                 pool.submit(quote).result(timeout=60)
-            assert CANARY in everything(client)  # the search finds what is not scrubbed
+            assert CANARY in everything(client)  # the search finds an error message that is not hidden

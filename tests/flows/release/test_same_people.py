@@ -1,5 +1,6 @@
-"""A budget belongs to people: their rows are known under a second name in whatever form, and an audit knows its own
-rows."""
+"""Tests that the rows of a budget are recognized under another name or in another format, and that an audit recognizes
+the rows of its release.
+"""
 
 import tempfile
 
@@ -24,7 +25,7 @@ WORDS = PEOPLE_SCHEMA.replace("[1, 2]", "[1, 2], label: sex, labels: {1: men, 2:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """Two tables of people, in several forms, and a ledger in which a release of the first was charged to `people`."""
+    """Return a folder with two tables in several formats, and a ledger in which a release of the first is charged."""
     home = tmp_path_factory.mktemp("people")
     shuffled = FRAME.sample(frac=1, random_state=3)
     FRAME.to_csv(home / "people.csv", index=False)
@@ -54,7 +55,7 @@ def home(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def place(home, tmp_path, monkeypatch):
-    """That folder as the working directory, and temporary files in one of the test's own."""
+    """Set the working folder and a temporary folder for this test."""
     monkeypatch.setenv("EQUISTRATA_STATE", str(home / "state"))
     monkeypatch.delenv("EQUISTRATA_LEDGER_URL", raising=False)
     monkeypatch.delenv("EQUISTRATA_LEDGER_KEY", raising=False)
@@ -96,7 +97,7 @@ def test_the_same_rows_under_a_second_name_are_refused(home, table, schema, more
 
 
 def test_other_peoples_rows_are_not_and_what_is_not_known_again_is_as_the_docs_say(home):
-    """One person less, and a few columns of a table that was written anew: docs/ledger.md says that they pass."""
+    """If a row is missing or if only some of the columns are used, the rows are not recognized. See docs/ledger.md."""
     Ledger("ledger.db").create("others", 10, 1e-9)
     for number, (table, more) in enumerate(
         [("others.csv", {}), ("less.csv", {}), ("shuffled.csv", {"columns": "SEX,JOB"})]
@@ -115,7 +116,8 @@ def test_a_lost_key_is_no_way_around(home):
             release(settings("census", "shuffled.csv"))
         assert not key.exists()
         key.write_text("ab" * 32)
-        for dataset in ("census", "people"):  # its own account, too: else later charges of all others would be refused
+        # Its own account is also refused, otherwise later charges of all other accounts would be refused
+        for dataset in ("census", "people"):
             with pytest.raises(LedgerError, match="made with another key"):
                 release(settings(dataset, "shuffled.csv"))
     finally:
@@ -151,7 +153,7 @@ def test_an_audit_of_other_rows_is_refused_and_costs_nothing(home, table, mode):
 
 
 def test_naming_another_account_or_ledger_is_no_way_around(home):
-    """Both were accepted: a release's own account was looked into only if it was the one to be charged."""
+    """Both used to be accepted, because the account of the release was checked only if it was charged."""
     Ledger("ledger.db").create("untouched", 5, 1e-9)
     Ledger("second.db").create("untouched", 5, 1e-9)
     before = Ledger("ledger.db").head

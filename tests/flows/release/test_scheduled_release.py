@@ -1,4 +1,4 @@
-"""A release on a schedule: the time it was scheduled for makes it, however often it is run."""
+"""Tests of a scheduled release, which depends on its scheduled time and not on the number of runs."""
 
 import tempfile
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ NOVEMBER, DECEMBER = datetime(2026, 11, 1, 11, tzinfo=UTC), datetime(2026, 12, 1
 
 @pytest.fixture
 def monthly(people, tmp_path, monkeypatch):
-    """Settings of a monthly release of the small table, and its ledger."""
+    """Return the settings of a monthly release of the small table, its ledger and its folder of outputs."""
     monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)

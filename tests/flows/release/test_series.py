@@ -1,4 +1,4 @@
-"""A series by the flow's own steps: months and prices by the ledger, what a month learns from, kills, and refusals."""
+"""Tests of a series of releases in the steps of the flow, with its months, prices, kills and refusals."""
 
 import hashlib
 import json
@@ -30,7 +30,7 @@ TOTAL = Rho.from_epsilon_delta(1, 1e-9)
 
 
 class Office:
-    """Settings of a monthly release of the small table, and its ledger."""
+    """The settings of a monthly release of the small table, and its ledger."""
 
     def __init__(self, home, people):
         self.table, self.schema, _ = people
@@ -67,7 +67,7 @@ def office(people, tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def two_months(tmp_path_factory):
-    """The folder of months 1 and 2, made once: to be copied."""
+    """Return a folder that contains months 1 and 2."""
 
     def office_in(home):
         table, schema, frame = home / "people.csv", home / "people.yaml", made_up_people(1357)
@@ -86,7 +86,7 @@ def test_the_months_of_a_series_cost_the_whole_and_its_cards_say_so(office):
         assert said["so_far"]["rho"] == pytest.approx(float(TOTAL) * month / 4, rel=1e-12)
         assert said["at_its_end"] == {"rho": float(TOTAL), "epsilon": 1.0, "delta": 1e-9}
         assert (said["former"] or {}).get("month") == (month - 1 or None)
-        # The folder holds what former months measured, too, so its price is that of all of them.
+        # The folder also contains the measurements of earlier months, so its price is the total of all months.
         card, page = office.card(month), (office.out / f"m{month}" / "card.md").read_text()
         guarantee, own, whole = card["guarantee"], said["own"], TOTAL * Fraction(month, 4)
         assert (guarantee["rho"], guarantee["epsilon"]) == pytest.approx((float(whole), whole.epsilon(1e-9)))
@@ -132,7 +132,7 @@ def test_a_reader_estimates_from_a_month_by_its_own_measurements_alone(made):
 
 
 def refused(office, month, match, kind=InputError, **changes):
-    """Refused before anything is read or charged."""
+    """Check that a month is refused before any row is read or charged."""
     spent = office.ledger.spent("people")
     with pytest.raises(kind, match=match):
         office.make(month, **changes)
@@ -162,7 +162,10 @@ def test_a_former_release_may_lie_elsewhere(office):
 
 
 def test_a_rehearsal_with_another_ledger_is_no_former_release(office):
-    """What it measured was charged elsewhere, so a month that learned from it would cost more than its series says."""
+    """The measurements are charged to another ledger.
+
+    If they were used, the cost of the month would be larger than the price of the series.
+    """
     other = Ledger(office.home / "rehearsal.db")
     other.create("people", 3, 1e-9)
     rehearsal = office.home / "rehearsal"
@@ -170,7 +173,7 @@ def test_a_rehearsal_with_another_ledger_is_no_former_release(office):
     office.make(1)
     match = "was charged to another ledger or data set than series 'year', so its price is not in the series' budget"
     refused(office, 2, match, former=str(rehearsal))
-    shutil.move(rehearsal, office.out / "a-rehearsal")  # before m1 in the order of names
+    shutil.move(rehearsal, office.out / "a-rehearsal")  # this name is before m1 in alphabetical order
     office.make(2)
     assert office.card(2)["series"]["former"]["state"] == digest_of(office.out / "m1" / "series.json")
     assert SeriesOfReleases.open([office.out / f"m{month}" for month in (1, 2)]).faults() == []
@@ -180,7 +183,7 @@ def test_a_rehearsal_with_another_ledger_is_no_former_release(office):
 
 
 def test_an_older_copy_of_the_ledger_is_found_by_the_releases_beside(office):
-    """It would forget what month 2 cost."""
+    """The older copy does not contain the charge of month 2."""
     office.make(1)
     kept = {path: path.read_bytes() for path in office.home.glob("ledger.db*")}
     office.make(2)
@@ -225,7 +228,7 @@ class Killed(BaseException):
 
 
 def killed(office, monkeypatch, *months, point="learn"):
-    """Months that are killed before a step, or right after the strata were measured."""
+    """Kill each month before the given step, or after the strata are measured."""
     honest = getattr(fitting, point)
 
     def deadly(*given):
@@ -242,8 +245,11 @@ def killed(office, monkeypatch, *months, point="learn"):
 
 @pytest.mark.parametrize("saved", [True, False])
 def test_a_killed_month_costs_nothing_twice(office, monkeypatch, saved):
-    """Killed once its measurements were saved, it is resumed at no cost; before, noise is drawn again, and charged: the
-    months left pay for it, and the series keeps its budget."""
+    """If the measurements are saved, there is no further cost.
+
+    Otherwise the noise is drawn again. The cost is then taken from the remaining months, so that the budget of the
+    series does not change.
+    """
     office.make(1)
     killed(office, monkeypatch, 2, point="learn" if saved else "measure_stratum")
     office.make(2)
@@ -271,7 +277,10 @@ def test_a_month_that_was_given_up_counts_and_the_next_learns_from_the_last_whol
 
 
 def test_killed_months_are_finished_in_any_order(office, monkeypatch):
-    """Each learns from what was whole when it was charged, and its card has the sum up to itself."""
+    """Each month learns from the months that are complete at the time of its charge.
+
+    The card contains the total so far.
+    """
     office.make(1)
     killed(office, monkeypatch, 2, 3)
     assert office.prepare(4)[0].warnings == [
@@ -308,9 +317,9 @@ def test_killed_months_are_finished_in_any_order(office, monkeypatch):
     ids=str,
 )
 def test_a_month_may_be_made_otherwise_than_the_one_before(office, first, then):
-    """Other strata, or another choice: what still means the same is learned, and nothing is charged for a crash.
+    """The strata or the selection of the next month are different. All measurements with the same meaning are used.
 
-    The third month is made as the first was: so each change is tried both ways.
+    The third month has the settings of the first month, so that each change is tested in both directions.
     """
     for month, settings in enumerate((first, then, first), 1):
         office.make(month, **{"synthesizer": "mst"} | settings)
@@ -368,7 +377,7 @@ def test_a_changed_schema_and_a_former_month_of_another_are_allowed_for(office):
 
 
 def test_bins_that_an_earlier_version_cut_otherwise_are_called_anew(office, monkeypatch):
-    """Of that month nothing can be checked but by its own version; the others' chain holds all the same."""
+    """This month can only be checked with the earlier version, but the other months are still valid."""
     honest, changes = column.fine_edges, {"columns": "SEX,JOB,PAY"}
     with monkeypatch.context() as earlier:
         earlier.setattr(column, "fine_edges", lambda *bounds: (*honest(*bounds)[:-1:2], honest(*bounds)[-1]))

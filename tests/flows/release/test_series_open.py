@@ -1,4 +1,4 @@
-"""A series whose rows have an open column and units: what all of its months cost a unit, in ρ and in δ."""
+"""Tests of the total cost of a unit in a series, where the rows have an open column."""
 
 import json
 from fractions import Fraction
@@ -28,7 +28,7 @@ UNIT = {"unit": "HOME", "at_most": 4, "strata": "SEX"}
     ("horizon", "front", "share"), [(12, 1, 0.05), (120, 1, 0.5), (120, 4, 0.5), (3, 30, 0.5), (1, 1, 0.05)]
 )
 def test_delta_is_bought_at_the_rate_of_the_series(tmp_path, horizon, front, share, account):
-    """It was bought at the month's rate: 120 months had 12 times the series' δ."""
+    """If the rate of the month is used, the total δ is 12 times as large as the δ of the series."""
     (tmp_path / "people.csv").write_text("SEX,GROUP,AGE,JOB,PAY,HOME\n")
     (tmp_path / "people.yaml").write_text(OPEN)
     files = {"input": str(tmp_path / "people.csv"), "schema": str(tmp_path / "people.yaml")}
@@ -41,21 +41,24 @@ def test_delta_is_bought_at_the_rate_of_the_series(tmp_path, horizon, front, sha
     series = series_named(config)
     spent, drawn, found = Rho(0), Rho(0), Fraction(0)
     for month in range(1, horizon + 1):
-        if month < 3:  # later months are as the second one
+        if month < 3:  # later months have the price of the second month
             price = series.price_of(month)
             standing = Standing(series, month, price, spent, spent, Rho(0), ())
             plan = Plan.of(config, account=account, month=SeriesMonth(standing, None))
             (opening,) = plan.openings.values()
         spent, found = spent + price, found + Fraction(opening.delta)
         drawn += price - opening.paid
-        # As the card of that month states it, which adds months up.
+        # The card of this month states the sum over all months.
         assert drawn.epsilon(config.delta - float(found)) <= spent.epsilon(config.delta) * (1 + 1e-9)
     assert found <= Fraction(share) / 5 * Fraction(config.delta)
     assert drawn <= Rho.from_epsilon_delta(config.epsilon, config.delta - float(found))
 
 
 def test_all_months_of_a_unit_cost_at_most_what_the_last_card_states(tmp_path, monkeypatch):
-    """A household of 1,000 rows of other texts each month, of which 4 are used, in a table and not in its neighbour."""
+    """A household has 1,000 rows with different texts in each month, of which 4 are used.
+
+    The household is only included in one of the tables.
+    """
     places_of_its_own(monkeypatch, tmp_path)
     frame, cost, found = made_up_people(300).assign(HOME=lambda people: people.index // 2), 0.0, FoundTexts()
     for side in ("without", "with"):
@@ -88,5 +91,5 @@ def test_all_months_of_a_unit_cost_at_most_what_the_last_card_states(tmp_path, m
         assert one["epsilon"] == stated["epsilon"]
         assert two["epsilon"] >= Rho(two["rho"]).epsilon(stated["delta"])
     assert [len(card["series"]["opened"]) for card in cards] == [0, 1, 2]
-    own = cards[-1]["series"]["own"]  # what the card stated in bold before
+    own = cards[-1]["series"]["own"]  # the price that the card used to state in bold
     assert Rho(cost + found.rho).epsilon(stated["delta"]) > own["epsilon"]

@@ -1,4 +1,4 @@
-"""What a card expects of groups is what a reader finds, however the release was made."""
+"""Tests that the expected errors of groups on a card are the same as the errors that a reader computes."""
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,10 @@ columns: {G: {values: [a, b, c]}, X: {values: [0, 1, 2]}, K: {values: [k, l]}}
 
 @pytest.mark.parametrize("shrinkage", [True, False])
 def test_a_card_expects_of_groups_what_its_readers_do(shrinkage, tmp_path):
-    """Without shrinkage the card had been of a model with it: of groups of 30 rows it said to be off by less."""
+    """The card was computed from a model with shrinkage, even if shrinkage was not used.
+
+    As a result, the expected errors of small groups were too small.
+    """
     rng, groups = np.random.default_rng(0), np.repeat(["a", "b", "c"], [2000, 30, 30])
     rows = {"G": groups, "X": rng.integers(0, 3, 2060), "K": np.where(groups == "b", "l", rng.choice(["k", "l"], 2060))}
     pd.DataFrame(rows).to_csv(tmp_path / "t.csv", index=False)

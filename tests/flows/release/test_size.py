@@ -1,4 +1,4 @@
-"""Size before price: what cannot be is refused before it is charged, and what takes long is told."""
+"""Tests that a release is refused before the charge if it is too large, and that a warning is given if it is slow."""
 
 import re
 
@@ -16,7 +16,7 @@ from equistrata.privacy.ledger.ledger import Ledger
 
 @pytest.fixture
 def wide(tmp_path):
-    """Makes a plan of a release of so many columns and strata; its table has one row."""
+    """Return a function that makes a plan with the given numbers of columns and strata for a table with one row."""
 
     def plan(columns, values=4, strata=4, **settings):
         names = [f"c{n}" for n in range(columns)]
@@ -38,7 +38,7 @@ def wide(tmp_path):
     ],
 )
 def test_rows_that_no_disk_holds_are_refused_before_they_are_charged(wide, monkeypatch, settings, way):
-    """At ε = 1e-12 the noise alone makes billions of rows: they had been drawn until the disk was full."""
+    """At ε = 1e-12 the noise gives billions of rows, which used to be drawn until the disk was full."""
     monkeypatch.setattr(equistrata.flows.release.size, "free_bytes", lambda _: 5 * 10**6)
     with pytest.raises(InputError, match=f"rows would need .* GiB or more.*{way}"):
         wide(5, evaluate="none", **settings)
@@ -92,7 +92,7 @@ def test_what_does_not_fit_into_memory_is_refused(wide, monkeypatch):
         wide(41)
     assert wide(
         41, runner="dask", cluster="tcp://elsewhere:1"
-    ).demand.size.memory  # another machine's memory is not known
+    ).demand.size.memory  # the memory of another machine is not known
     monkeypatch.setattr(equistrata.flows.release.size, "available_memory", lambda: None)
     assert wide(41)
 
@@ -127,7 +127,7 @@ def test_times_are_told_in_words(time, words):
     ],
 )
 def test_nothing_is_charged_for_what_is_refused(tmp_path, monkeypatch, capsys, schema, options, told):
-    """Through the command line, against a ledger."""
+    """The command line is used with a ledger."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
     (tmp_path / "s.yaml").write_text(f"columns:\n  {schema}\n")
@@ -167,6 +167,6 @@ def test_more_rows_than_can_be_drawn_are_refused(wide):
 
 @pytest.mark.parametrize("settings", [{"rows": 10**9}, {"epsilon": 1e-300}, {"epsilon": 1e-300, "strata": 1}])
 def test_rows_that_take_long_to_draw_are_told(wide, monkeypatch, settings):
-    """As many as were asked for, or as the noise of a tiny ε makes of a table of one row."""
+    """The number of rows is set by the user, or it is very large because of the noise at a small ε."""
     monkeypatch.setattr(equistrata.flows.release.size, "free_bytes", lambda _: 10**13)
     assert re.search(r"\d+ (minutes|hours) .*draw fewer rows", wide(4, **settings).demand.warning)

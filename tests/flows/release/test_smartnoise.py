@@ -1,4 +1,7 @@
-"""A release by smartnoise-synth: the card says that its guarantee is weaker. An interpreter plays smartnoise."""
+"""Tests of a release with smartnoise-synth, which is replaced by a script.
+
+The card states that its guarantee is weaker.
+"""
 
 import json
 import sys
@@ -47,14 +50,14 @@ def test_the_card_of_a_foreign_synthesizer_says_what_is_weaker(served, people, t
     assert all(f"- {caveat}" in page for caveat in card["guarantee"]["caveats"])
     assert len(card["guarantee"]["caveats"]) > 4
     assert "anybody may refit" not in page
-    assert "Neighbours: replace-one within a stratum" in page  # as its caveat on exact sizes has it
+    assert "Neighbours: replace-one within a stratum" in page  # the exact sizes are one of its caveats
     assert "adding or removing" not in page
 
     vanilla = ["--output", tmp_path / "vanilla"]
     failed = served("release", *given, *vanilla, EQUISTRATA_SMARTNOISE_PYTHON=str(python))
     assert failed.returncode == 1
     assert "withheld" in failed.stderr
-    assert "[" not in failed.stderr.replace("[bold", "")  # no array was printed
+    assert "[" not in failed.stderr.replace("[bold", "")  # no array is printed
     assert not (tmp_path / "vanilla").exists()
     assert list(served.tmp.iterdir()) == []
 
@@ -67,7 +70,7 @@ def test_without_its_environment_nothing_runs(equistrata, tmp_path):
 
 
 def test_a_budget_of_added_rows_does_not_pay_for_a_promise_of_replaced_ones(tmp_path, people, monkeypatch):
-    """smartnoise's MST uses the exact number of rows: under add-remove its price says nothing."""
+    """The MST of smartnoise uses the exact number of rows, so its price is not valid under add-remove."""
     table, schema, _ = people
     monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
     python = tmp_path / "python"

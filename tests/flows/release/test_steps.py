@@ -1,4 +1,4 @@
-"""The steps of a release, without an orchestrator: any batches give the same rows, and a fit may be called again."""
+"""Tests of the steps of a release without an orchestrator."""
 
 import json
 from dataclasses import replace
@@ -31,7 +31,7 @@ from equistrata.synth.strata.model import StratifiedModel
 
 @pytest.fixture
 def plan(people, tmp_path):
-    """A seeded plan over the small table, as Parquet, with means and held-out rows."""
+    """Return a plan with a seed for the small table in Parquet format, with means and held-out rows."""
     table, schema, frame = people
     frame.loc[::7, "PAY"] = np.nan
     path = table.with_suffix(".parquet")
@@ -61,14 +61,14 @@ def fit(plan, work, position, mechanism=None, noise=None):
 
 
 def draw(plan, work):
-    """Estimate the means, join the models, draw the rows, and lay out the release."""
+    """Estimate the means, join the models, draw the rows and write the release."""
     estimate_means(plan, work, Budget(plan.price.means), noise_source(plan.config.seed).spawn(streams.MEANS))
     joining(plan, work)()
     describing.describe(plan, work, noise_source(plan.config.seed), drawing.resample(plan, work))
 
 
 class Counting:
-    """A noise source that counts what is drawn from it."""
+    """A noise source that counts its draws."""
 
     private = False
     name = "counting"
@@ -89,12 +89,13 @@ def test_batches_of_any_size_leave_the_same_files(plan, work, tmp_path, batch):
     reading.partition(replace(plan, source=FileSource(plan.config.input, batch_rows=batch)), other)
     names = sorted(path.name for path in work.root.iterdir())
     assert names == sorted(path.name for path in other.root.iterdir())
-    assert len(names) == 3 + 6 + 6  # coins, held-out rows, what tells the rows from others; strata, outcomes
+    # The coins, the held-out rows and the keys of the rows, and the strata and the outcomes
+    assert len(names) == 3 + 6 + 6
     for name in names:
         assert (work.root / name).read_bytes() == (other.root / name).read_bytes()
     held, strata = work.load(work.root / HELD_OUT), [work.load(work.stratum(i)) for i in range(6)]
     assert len(held) + sum(map(len, strata)) == 1357
-    assert 150 < len(held) < 400  # 20 % of 1,357, give or take eight standard deviations
+    assert 150 < len(held) < 400  # 20% of 1,357 within eight standard deviations
     cells = [work.load(work.outcome("PAY", i)) for i in range(6)]
     assert [*map(len, cells)] == [*map(len, strata)]
     assert any(np.isnan(each).any() for each in cells)
@@ -118,7 +119,7 @@ def test_a_fit_that_is_called_again_draws_no_noise_and_changes_nothing(plan, wor
     fit(plan, work, 0, noise=noise)
     assert noise.drawn == 0
     assert (work.measurements(0).read_bytes(), work.model(0).read_bytes()) == before
-    assert work.count_start(0) == 2  # the second call did not count as a start
+    assert work.count_start(0) == 2  # the second call is not counted as a start
 
 
 def test_a_fit_that_died_after_measuring_is_finished_from_its_measurements(plan, work):
@@ -133,7 +134,10 @@ def test_a_fit_that_died_after_measuring_is_finished_from_its_measurements(plan,
 
 
 def test_of_two_fits_at_once_only_the_first_to_save_is_used(plan, work):
-    """The second starts before the first has saved: a cluster that lost sight of a worker which is still at it."""
+    """The second fit starts before the first fit is saved.
+
+    This is possible if a cluster has lost the connection to a worker.
+    """
     reading.partition(plan, work)
 
     class Slow(MST):
@@ -177,19 +181,19 @@ def test_a_stratum_is_not_begun_without_end(plan, work):
 
     class Dies(MST):
         def measure(self, table, rho, noise, known=()):
-            raise SystemExit  # as if the process ended: no exception that a step turns into a sentence
+            raise SystemExit  # this simulates the end of the process, so it is not handled by the step
 
     for _ in range(fitting.MOST_STARTS):
         with pytest.raises(SystemExit):
             fit(plan, work, 0, mechanism=Dies())
     with pytest.raises(StepFailed, match="never finished"):
         fit(plan, work, 0, mechanism=Dies())
-    fit(plan, replace(work, run=2), 0)  # a run that is resumed starts counting anew: it was charged anew
+    fit(plan, replace(work, run=2), 0)  # a resumed run was charged again, so its count starts at zero
 
 
 def test_the_card_tells_of_strata_that_were_begun_again(plan, work):
     reading.partition(plan, work)
-    work.count_start(2)  # of a worker that was lost
+    work.count_start(2)  # a worker was lost
     for position in range(len(plan.strata.keys)):
         fit(plan, work, position)
     draw(plan, work)
@@ -234,7 +238,7 @@ def test_rows_are_raked_to_the_private_means_and_the_card_says_so(plan, work):
 
 
 def scores_of(plan, work):
-    """Load, fit, draw and score."""
+    """Read the rows, fit the strata, draw the rows and return the scores."""
     reading.partition(plan, work)
     for position in range(len(plan.strata.keys)):
         fit(plan, work, position)
@@ -265,7 +269,7 @@ def test_large_tables_are_scored_by_a_random_part_and_say_so(plan, work, monkeyp
 
 
 def test_models_of_all_strata_are_kept_once(plan, work, tmp_path):
-    """Two workers that make them at the same time: the first to save wins, and nothing is left lying about."""
+    """Two workers make the models at the same time. The first result is used, and no other files are left."""
     plan = Plan.of(ReleaseConfig.build(**plan.config.public() | {"selection": None}))
     assert plan.shared is not None
     reading.partition(plan, work)

@@ -1,4 +1,4 @@
-"""A charged release that dies anywhere ends whole, and the ledger has every noise that was drawn."""
+"""Tests that a charged release is completed after it was killed at any point, and that all noise is charged."""
 
 import errno
 import json
@@ -70,7 +70,7 @@ class Place:
         }  # fmt: skip
 
     def die(self, *points, **changes):
-        """One release per point, each in a process that dies there."""
+        """Run one release per point in a process that is killed at this point."""
         environment = {"EQUISTRATA_STATE": str(self.state), "TMPDIR": str(self.tmp)}
         self.killer(settings=self.settings | changes, environment=environment, points=points)
 
@@ -85,21 +85,21 @@ class Place:
 
     @staticmethod
     def unit(value):
-        """What the stratum SEX = value is filed by."""
+        """Return the file name of the stratum SEX = value."""
         return unit_name(["SEX"], [value])
 
     def card(self, number=0):
         return json.loads((self.home / f"out{number}" / "card.json").read_text())
 
     def leftovers(self):
-        """Everything that is there and should not be once all releases are whole."""
+        """Return a list of the files that must not exist after all releases are complete."""
         found = [*left_in(self.state), *self.tmp.iterdir(), *self.home.glob(".out*")]
         return [path.name for path in found]
 
 
 @pytest.fixture(scope="module")
 def killer():
-    """Has releases die; a process of its own, which imports everything once."""
+    """Return a function that runs releases which are killed, in a separate process that imports all modules once."""
     script = Path(__file__).parents[2] / "plain_release.py"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen([sys.executable, script], cwd=script.parents[2], text=True, **pipes) as process:
@@ -113,7 +113,7 @@ def killer():
                 pytest.fail(answer + process.stderr.read())
 
         yield kill
-        process.kill()  # which a copy of its input's other end, in a process forked since, could keep waiting
+        process.kill()  # a process that was forked later may keep the input open, so that the process would not end
 
 
 @pytest.fixture
@@ -129,7 +129,8 @@ def files(folder):
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
 
 
-# Where each kind of step may be cut: nothing charged yet, charged, noise drawn, saved, landing, in place, ended.
+# These are the kinds of steps at which a release may be killed: before the charge, after it, after noise was drawn or
+# saved, while the release is written, and after it is in place or committed.
 FEW = ["among rows", "inside the charge", "drawn, not saved", "half saved", "mean drawn, not saved", "half copied",
        "committed"]  # fmt: skip
 
@@ -146,7 +147,7 @@ def test_a_release_that_dies_anywhere_ends_whole_and_is_charged_for_what_it_drew
     place.die(*points)
     for number, point in enumerate(points):
         assert len(place.charges(number)) == (point not in UNCHARGED), point
-        if point == "journal half gone":  # nothing is left to do, and nothing to do it from
+        if point == "journal half gone":  # the release is complete and its journal is removed
             with pytest.raises(InputError, match="charged already"):
                 place.resume(number)
         else:
@@ -176,7 +177,10 @@ SHARED_FEW = ["shared: drawn, not saved", "shared: half saved", "shared: models 
     ids=["few", "others"],
 )
 def test_a_release_with_one_choice_for_all_strata_that_dies_anywhere_ends_whole(place, points):
-    """Its one fit is charged again if it was begun and not saved; once saved, it is modelled at no charge."""
+    """If the fit is not saved, it is charged again.
+
+    If the measurements are saved, the model is fitted without a charge.
+    """
     release(numbered(place.settings | SHARED, "whole"))
     place.die(*points, **SHARED)
     for number, point in enumerate(points):
@@ -242,10 +246,13 @@ def test_weights_joined_with_counts_are_made_of_what_was_saved(place, selection,
 
 
 def test_a_stratum_is_drawn_at_most_as_often_as_it_was_paid_for(place):
-    """Two runs die in the same stratum: three charges. In different strata: the second redraw was paid for by the
-    first."""
+    """If two runs are killed in the same stratum, there are three charges.
+
+    If they are killed in different strata, the second draw is already paid for.
+    """
     place.die("first drawn, not saved")
-    place.die("drawn, not saved")  # the first stratum again, which is saved now, and the second for the first time
+    # The first stratum is drawn again and saved, and the second stratum is drawn for the first time
+    place.die("drawn, not saved")
     place.resume()
     assert [len(charge.entry.parts) for charge in place.charges()] == [3, 1]
     same = {"output": str(place.home / "same{n}"), "release_id": "same-{n}"}
@@ -282,7 +289,7 @@ def test_rows_that_changed_since_cannot_be_joined(place, people):
         place.resume(0)
     assert len(place.charges(0)) == 1
     assert not (place.home / "out0").exists()
-    place.resume(1)  # all noise is saved: only the exact scores need rows, and are left out
+    place.resume(1)  # All noise is saved, so that the rows are only needed for the exact scores, which are omitted.
     assert not (place.home / "out1.internal").exists()
     assert len(place.charges(1)) == 1
     frame.to_csv(table, index=False)
@@ -296,7 +303,7 @@ def test_rows_of_which_the_mark_is_gone_cannot_be_joined(place, people):
     (mark,) = place.state.glob("*/snapshot")
     mark.rename(place.home / "aside")
     frame.iloc[:-1].to_csv(table, index=False)
-    for _ in range(2):  # the first does not take these rows for the ones that were measured
+    for _ in range(2):  # the first attempt must not accept these rows
         with pytest.raises(InputError, match="the input has changed since release 'release-0' began"):
             place.resume()
     assert len(place.charges()) == 1
@@ -307,8 +314,10 @@ def test_rows_of_which_the_mark_is_gone_cannot_be_joined(place, people):
 
 
 def test_rows_that_change_while_they_are_read_are_not_charged_for(place, people, monkeypatch):
-    """What is written down of the rows is of the new ones: a release that was killed would go on with those, and join
-    them with what was measured of the old ones."""
+    """The digest is computed from the new rows.
+
+    If the release is killed, it would use these rows together with the measurements of the old rows.
+    """
     table, _, frame = people
     honest = reading.partition
 
@@ -321,13 +330,15 @@ def test_rows_that_change_while_they_are_read_are_not_charged_for(place, people,
         place.resume()
     assert place.ledger.history()[1:] == []
     assert place.leftovers() == []
-    place.resume()  # it is what it was before: the same bytes are written again
+    place.resume()  # the file has the same bytes as before
     assert len(place.charges()) == 1
 
 
 def test_a_release_that_has_become_another_is_not_resumed(place, people, monkeypatch):
-    """After the men were measured: whatever decides a unit and has changed is named, and nothing is drawn or
-    charged."""
+    """The stratum of men is already measured.
+
+    Each change that affects a unit is named, and nothing is drawn or charged.
+    """
     schema, weights, means = people[1], place.home / "weights.csv", place.home / "means.yaml"
     declared = people[1].read_text().replace("[1, 2]", "[1, 2], labels: {1: men, 2: women}")
     job = "  JOB: {values: ['no', 'yes']}\n"
@@ -387,7 +398,7 @@ def test_a_release_that_has_become_another_is_not_resumed(place, people, monkeyp
         patch.setattr("equistrata.flows.release.plan.mechanism", lambda *named: MST(readable=0.4))
         refused("the mechanism's settings;")
     monkeypatch.setattr(reading, "partition", load)
-    place.resume(**changes)  # as it was: the men's measurements are used, the women's are drawn again
+    place.resume(**changes)  # the measurements of the men are used, and the women are measured again
     assert [charge.entry.parts for charge in place.charges()] == [charge.entry.parts, ("synthesis",)]
     (men,) = (content for path, content in before.items() if path.name == "measurements.json")
     released = place.home / "out0" / "measurements"
@@ -396,8 +407,10 @@ def test_a_release_that_has_become_another_is_not_resumed(place, people, monkeyp
 
 
 def test_what_has_changed_before_the_charge_or_after_the_release_is_no_matter(place, people):
-    """Nothing was charged: it begins anew, as it is now. It is whole: nothing more is drawn, the ledger only has to be
-    told."""
+    """If nothing was charged, the release starts again with the current settings.
+
+    If the release is complete, only the ledger is updated.
+    """
     schema = people[1]
     turned = schema.read_text().replace("SEX: {values: [1, 2]}", "SEX: {values: [2, 1]}")
     place.die("before the charge", "in place", "committed")
@@ -443,7 +456,7 @@ def test_a_charge_that_another_process_made_meanwhile_is_looked_at_again(place, 
 
 
 def test_a_plan_is_made_once_and_bound_once(place, monkeypatch):
-    """What was prepared is what runs next, if it is of the same configuration; it is used for one run."""
+    """A prepared plan is used in the next run if the configuration is the same, and it is used only once."""
     made = []
     for module, name, counted in (
         ("prepared", "Plan.of", Plan.of),
@@ -470,7 +483,10 @@ def rewrite(journal, **changes):
 
 
 def test_a_journal_that_says_another_thing_than_the_charge_is_refused(place, people, monkeypatch, capsys):
-    """As by an edit that would make a changed schema pass; of an earlier version; of a later one, or damaged."""
+    """The journal may be edited so that a changed schema is accepted.
+
+    It can also be damaged or can be written by a different version.
+    """
     place.die("drawn, not saved")
     journal, head = Journal.find("release-0"), place.ledger.head
     people[1].write_text(people[1].read_text().replace("[1, 2]", "[2, 1]"))
@@ -486,7 +502,7 @@ def test_a_journal_that_says_another_thing_than_the_charge_is_refused(place, peo
     code, _, told = command(monkeypatch, capsys, "resume", "release-0")
     assert (code, "cannot be read: another version" in told) == (2, True)
     assert place.ledger.head == head
-    monkeypatch.setattr(Ledger, "lease_holder", lambda *given: None)  # as once the dead run's lease is over
+    monkeypatch.setattr(Ledger, "lease_holder", lambda *given: None)  # the lease of the killed run has ended
     code, *_ = command(monkeypatch, capsys, "resume", "--discard", "release-0", "--ledger", place.ledger.path)
     assert code == 0
     assert place.charges()[0].outcome == "failed"
@@ -551,8 +567,7 @@ def test_a_release_that_does_not_fit_is_refused_with_what_is_left(place):
 
 
 def test_no_mechanism_sees_a_row_before_the_charge(place, monkeypatch):
-    """Every read of rows from the working folder, and every mechanism, finds the charge in the ledger; none is made
-    without."""
+    """Each function that reads rows from the working folder and each mechanism is called after the charge."""
     seen = []
 
     def watch(target):
@@ -606,7 +621,7 @@ def test_a_release_id_belongs_to_one_release(place):
     other.create("people", 3, 1e-9)
     with pytest.raises(InputError, match="begun with another ledger"):
         place.resume(ledger=str(place.home / "other.db"))
-    place.resume(workers=2)  # who computes it does not matter
+    place.resume(workers=2)  # the number of workers may change
     for again in ({}, {"epsilon": 3}):
         with pytest.raises(InputError, match="charged already"):
             place.resume(**again)
@@ -616,7 +631,7 @@ def test_a_release_id_belongs_to_one_release(place):
 
 
 def test_the_command_of_a_killed_release_given_again_is_charged_nothing(place):
-    """It would be another release, of another id, and pay the whole price a second time."""
+    """Otherwise the command would start a new release with a different id at the full price."""
     place.die("drawn, not saved")
     again = numbered(place.settings, 0) | {"release_id": "another"}
     why = r"'release-0' into .* was charged and did not end; continue it, .* \(equistrata resume release-0\)"
@@ -678,7 +693,7 @@ def test_ids_are_made_from_the_output_and_something_unique():
 
 
 def test_who_does_not_get_the_output_is_charged_nothing_and_leaves_nothing(place):
-    """Under other ids, and from other state folders; a run that is stopped holds its place too."""
+    """The ids and the state folders of the runs are different. A run that is stopped also keeps its claim."""
     before = place.ledger.head
     with claimed_output(place.home / "out0"):
         for changes in ({}, {"dataset": None, "ledger": None, "release_id": None}):
@@ -694,7 +709,7 @@ def test_who_does_not_get_the_output_is_charged_nothing_and_leaves_nothing(place
 
 
 def test_an_output_that_was_made_while_one_waited_for_its_place_is_left_alone(place, monkeypatch):
-    """The other run was whole and gone between the first look and the claim."""
+    """The other run is completed after the first check but before the claim."""
     original = prepared.prepare
 
     def earlier(config):
@@ -712,7 +727,7 @@ def test_an_output_that_was_made_while_one_waited_for_its_place_is_left_alone(pl
 
 
 def test_a_release_that_another_run_made_meanwhile_is_not_made_again(place, monkeypatch):
-    """Under the same id, from its first look at the ledger to its claim."""
+    """The id of the other run is the same. It is completed after the ledger is read but before the claim."""
     original = prepared.prepare
 
     def earlier(config):
@@ -731,7 +746,7 @@ def test_a_release_that_another_run_made_meanwhile_is_not_made_again(place, monk
 
 def test_a_release_whose_output_was_taken_goes_on_into_another_folder(place):
     place.die("before scores")
-    (place.home / "out0").mkdir()  # by somebody else, after it had died
+    (place.home / "out0").mkdir()  # this folder was made by another program after the kill
     with pytest.raises(InputError, match=r"is not this release.*equistrata resume release-0 --output"):
         place.resume()
     new = str(place.home / "new")
@@ -747,7 +762,7 @@ def test_a_release_whose_output_was_taken_goes_on_into_another_folder(place):
 
 
 def test_a_folder_that_another_ledger_was_charged_for_is_another_release(place):
-    """Else its charge is settled with nothing to show for it, and what it has paid for is removed."""
+    """Otherwise there would be a charge without a release, and the noise would be deleted."""
     Ledger(place.home / "other.db").create("people", 3, 1e-9)
     trial = str(place.home / "trial")
     place.resume(output=trial, ledger=str(place.home / "other.db"))

@@ -1,7 +1,7 @@
-"""Units of several rows: whole units as neighbours, what they cost in truth, and planted faults.
+"""Tests of units with several rows, with their true privacy cost and known faults.
 
-A release of a table, replayed on the table with one unit more (`replay`), costs at most what it is charged, and its
-files tell nothing else.
+A release of a table is repeated on the table with one additional unit (`replay`). The true cost must be less than or
+equal to the charge, and the files must not contain any other information about the unit.
 """
 
 import json
@@ -35,12 +35,12 @@ OPEN = PEOPLE_SCHEMA.replace("[a, b, c]", "open")
 
 
 def households(rows=300):
-    """People in households of up to three."""
+    """Return a table in which each household has up to three people."""
     return made_up_people(rows).assign(HOME=np.sort(np.random.default_rng(5).integers(0, rows // 2, rows)))
 
 
 def unit_of(rows, where):
-    """A household more: all alike, one in each stratum in turn, or both."""
+    """Return an additional household. The rows are equal, or they are in different strata, or both."""
     groups = {"one cell": ["c"], "many strata": list("abc"), "mixed": list("ccab")}[where]
     sexes = [2] if where == "one cell" else [1, 2]
     more = [MORE | {"GROUP": groups[i % len(groups)], "SEX": sexes[i % len(sexes)]} for i in range(rows)]
@@ -48,14 +48,14 @@ def unit_of(rows, where):
 
 
 def replacing(rows, stratum):
-    """Two tables, in which one household has another's place: all of its rows in one cell, which is a far one."""
+    """Return two tables that differ in one household. All rows of a household are in the same cell."""
     other = {"AGE": 20, "JOB": "no", "PAY": 0.0} | ({} if stratum == "same" else {"SEX": 1, "GROUP": "a"})
     units = (pd.DataFrame([person] * rows).assign(HOME=10**6) for person in (MORE, MORE | other))
     return tuple(pd.concat([households(), unit], ignore_index=True) for unit in units)
 
 
 def with_unit(frame, unit):
-    """In the midst of the others, not one after the other."""
+    """Insert the rows of the unit at random positions."""
     whole, places = pd.concat([frame, unit], ignore_index=True), np.random.default_rng(1)
     return whole.iloc[places.permutation(len(whole))]
 
@@ -79,12 +79,15 @@ OPEN_UNITS = ("open column", "units")
 
 
 def slow_but_for(cases, fast):
-    """Parameters of a product, of which the fast tests run these: each setting is in one of them at least."""
+    """Return the parameters of a product, in which all cases that are not in `fast` are slow.
+
+    Each setting is in at least one fast case.
+    """
     assert set(fast) <= set(cases)
     return [pytest.param(*case, marks=() if case in fast else pytest.mark.slow) for case in cases]
 
 
-# A unit of one row counts as one either way; texts of an open column are counted in full.
+# A unit of one row has the same count for both weights, and texts of an open column are counted in full.
 FORMS = [(name, weights) for name in MECHANISMS for weights in ("rows", "units") if (name, weights) != OPEN_UNITS]
 PLACES = [(1, "one cell"), (2, "mixed"), (4, "one cell"), (8, "many strata")]
 
@@ -108,7 +111,7 @@ def test_a_whole_unit_costs_at_most_what_is_charged(tmp_path, name, weights, at_
     settings = MECHANISMS[name] | {"unit": "HOME", "at_most": at_most, "epsilon": 12, "unit_weights": weights}
     least = 0.2 if where == "one cell" else 0.01
     more = with_unit(frame, unit)
-    if "declared" in settings:  # texts are counted in the order in which they come
+    if "declared" in settings:  # the texts are counted in the order of the rows
         more = pd.concat([frame, unit])
     assert_kept(*replayed(tmp_path, frame, more, at_most, **settings), least)
 
@@ -116,7 +119,10 @@ def test_a_whole_unit_costs_at_most_what_is_charged(tmp_path, name, weights, at_
 @pytest.mark.parametrize("weights", ["rows", "units"])
 @pytest.mark.parametrize("shrinkage", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_means_by_public_weights_of_units_of_whom_some_have_no_value(tmp_path, weights, shrinkage):
-    """A row is in the count of its stratum's rows, and with a value in another and in the sums."""
+    """Each row is in the count of its stratum.
+
+    If the value is not missing, the row is also included in a second count and in the sums.
+    """
     strata = [(sex, group) for sex in (1, 2) for group in "abc"]
     sizes = pd.DataFrame(strata, columns=["SEX", "GROUP"]).assign(Population=[400, 300, 200, 100, 50, 0])
     sizes.to_csv(tmp_path / "sizes.csv", index=False)
@@ -155,9 +161,9 @@ def test_a_unit_over_the_bound_is_cut_and_costs_no_more(tmp_path, weights):
 def test_a_unit_that_is_replaced_costs_at_most_what_is_charged(tmp_path, name, weights, at_most, stratum):
     one, two = replacing(at_most, stratum)
     settings = MECHANISMS[name] | {"relation": "replace-one", "means": "", "epsilon": 12}
-    if at_most > 1:  # else one row in place of another
+    if at_most > 1:  # otherwise one row replaces another
         settings |= {"unit": "HOME", "at_most": at_most, "unit_weights": weights}
-    # A measurement moves by √2 of what one unit more moves it by, and so does a choice, by its noise.
+    # Each measurement changes by √2 times the change for one additional unit, and so does each selection.
     rows = at_most if weights == "rows" else 1
     assert_kept(*replayed(tmp_path, one, two, sqrt(2) * rows, **settings))
 
@@ -201,7 +207,7 @@ def test_a_unit_s_rows_counted_once_are_caught(monkeypatch, tmp_path):
 
 
 def test_a_weight_of_one_for_each_row_is_caught(monkeypatch, tmp_path):
-    """Units count as one each, so noise is for one."""
+    """The noise is only sufficient if each unit is counted once."""
     monkeypatch.setattr(
         equistrata.synth.counting, "row_parts", lambda schema: np.tile([1024, 0], (schema.unit.at_most, 1))
     )
@@ -211,7 +217,7 @@ def test_a_weight_of_one_for_each_row_is_caught(monkeypatch, tmp_path):
 
 
 def test_truncation_by_place_in_the_file_is_caught(monkeypatch, tmp_path):
-    """Another unit's rows would decide which rows are used."""
+    """In this case the rows that are used depend on the rows of another unit."""
 
     def by_place(ids, content, at_most, key):
         chosen, used = chosen_rows(ids, content, at_most, key)
@@ -242,7 +248,7 @@ def test_a_size_of_units_that_is_read_off_is_caught(monkeypatch, tmp_path):
 
 def test_rows_of_a_unit_are_chosen_by_the_key_and_its_own_rows_alone(tmp_path):
     rng, key = np.random.default_rng(0), b"k" * 32
-    table = pd.DataFrame({"HOME": rng.integers(0, 300, 2000), "ROW": rng.integers(0, 40, 2000)})  # some are equal
+    table = pd.DataFrame({"HOME": rng.integers(0, 300, 2000), "ROW": rng.integers(0, 40, 2000)})  # some rows are equal
 
     def used(frame, key=key, texts=False, batch=512):
         place = tmp_path / str(rng.integers(2**60))
@@ -262,7 +268,7 @@ def test_rows_of_a_unit_are_chosen_by_the_key_and_its_own_rows_alone(tmp_path):
         kept = used(table, texts=texts)
         whole = table["HOME"].value_counts()
         assert kept["HOME"].value_counts().sort_index().equals(whole.clip(upper=3).sort_index())
-        # Another unit, another order of rows and other batches change nothing for the others.
+        # An additional unit, another order of the rows and other batches must not change the rows of other units.
         more = pd.concat([table, pd.DataFrame({"HOME": 1000, "ROW": [None, 1.5] * 9})], ignore_index=True)
         again = used(more.iloc[rng.permutation(2018)], texts=texts, batch=int(rng.integers(1, 700)))
         others = again[again["HOME"] < 1000].sort_values(["HOME", "ROW"])
@@ -272,17 +278,17 @@ def test_rows_of_a_unit_are_chosen_by_the_key_and_its_own_rows_alone(tmp_path):
 
 
 def test_each_row_of_a_unit_has_the_same_chance():
-    """3 of 100 rows, most of them equal, over 1,000 keys."""
+    """Most of the 100 rows are equal. For each of 1,000 keys, 3 rows are selected."""
     rows, often = pd.DataFrame({"CODE": np.repeat([0, 1, 2], [90, 9, 1])}), np.zeros(100)
     ids = unit_ids(pd.Series([1] * 100), "HOME", b"any")  # a number is its own id
     for i in range(1000):
         key = i.to_bytes(32, "big")
         often += chosen_rows(ids, contents(rows, key), 3, key)[0]
     assert often.sum() == 3000
-    # 30 expected for each row; a sum over k equal rows has a standard deviation of about √(30k).
+    # The expected number is 30 for each row, and the standard deviation of a sum over k equal rows is about √(30k).
     for equal in (slice(0, 90), slice(90, 99), slice(99, 100)):
         k = len(often[equal])
-        assert abs(often[equal].sum() - 30 * k) < 4.5 * np.sqrt(30 * k)  # by chance in one of 50,000 tests
+        assert abs(often[equal].sum() - 30 * k) < 4.5 * np.sqrt(30 * k)  # this fails by chance in one of 50,000 tests
     held = bounding.share_of_units(unit_ids(pd.Series(range(10_000)), "HOME", b"k"), 0.2, b"k")
     assert abs(held.mean() - 0.2) < 4.5 * np.sqrt(0.16 / 10_000)
 
@@ -303,7 +309,7 @@ def test_ids_are_the_same_however_they_are_stored():
     [
         (["1", None], "has empty cells; give each of these rows the id"),
         ([1.0, np.nan], "has empty cells"),
-        (["1", " \u2003\t"], "has empty cells"),  # else all who have none would be one unit
+        (["1", " \u2003\t"], "has empty cells"),  # otherwise all rows without an id would be one unit
         (["", "1"], "has empty cells"),
         ([1.0, 2.0**53], "has numbers with a point that are too large to tell ids apart"),
         ([1.0, np.inf], "has numbers with a point"),
@@ -325,7 +331,10 @@ def test_ids_that_are_numbers_with_a_point_differ_where_they_do():
 
 @pytest.fixture(scope="module")
 def texts():
-    """Of up to some 90 bytes, with NUL, blanks of Unicode at the ends and letters of several bytes."""
+    """Return a list of texts with up to 90 bytes.
+
+    They contain NUL characters, Unicode spaces at the ends and multibyte characters.
+    """
     rng = np.random.default_rng(0)
     letters = np.array(list("ab\0\u2003é😀 "))[rng.integers(0, 7, (20_000, 30))]
     lengths = np.concatenate([rng.integers(1, 14, 15_000), rng.integers(14, 31, 5_000)])
@@ -339,12 +348,15 @@ def test_ids_differ_where_texts_do(kind, texts):
     assert np.array_equal(found, pd.factorize(np.array([text.strip() for text in texts], dtype=object))[0])
     parts = pd.concat([pd.Series(part, dtype=kind) for part in (texts[:7], texts[7:9000], texts[9000:])])
     assert np.array_equal(unit_ids(parts, "HOME", b"k"), unit_ids(pd.Series(texts, dtype=kind), "HOME", b"k"))
-    cut = pd.Series(texts, dtype=kind)[10_000:]  # which starts in the midst of Arrow's memory
+    cut = pd.Series(texts, dtype=kind)[10_000:]  # this slice starts in the middle of a buffer of Arrow
     assert np.array_equal(unit_ids(cut, "HOME", b"k"), unit_ids(pd.Series(texts, dtype=kind), "HOME", b"k")[10_000:])
 
 
 def test_long_ids_differ_if_a_byte_does():
-    """Texts of 16 to 70 bytes, and each with another last, first or middle byte; shorter by one; with a NUL more."""
+    """Compare texts of 16 to 70 bytes.
+
+    For each text, a byte is changed at the start, in the middle or at the end, or a NUL character is added.
+    """
     texts = []
     for length in range(16, 71):
         text = "".join(chr(97 + i % 26) for i in range(length))
@@ -355,7 +367,7 @@ def test_long_ids_differ_if_a_byte_does():
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """A table and a schema without a unit, and settings."""
+    """Return a folder with a table and a schema without a unit, and the settings of a release."""
     monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
     households().to_csv(tmp_path / "people.csv", index=False)
     (tmp_path / "people.yaml").write_text(PEOPLE_SCHEMA)
@@ -371,7 +383,7 @@ def test_the_schema_s_unit_holds_unless_a_setting_says_otherwise(place):
     given |= {"units": 150}
     plan = Plan.of(ReleaseConfig.build(**given))
     assert plan.unit == Unit("HOME", 3, weights="units")
-    # Of many units noise is small, and what the model misses of their sizes weighs more.
+    # With many units the noise is small, so that the error of the model for their sizes is larger than the noise.
     assert Plan.of(ReleaseConfig.build(**given | {"units": 10**5})).unit.weights == "rows"
     assert Plan.of(ReleaseConfig.build(**given | {"epsilon": 500})).unit.weights == "rows"
     assert "HOME" in plan.columns
@@ -379,7 +391,7 @@ def test_the_schema_s_unit_holds_unless_a_setting_says_otherwise(place):
     plan = Plan.of(ReleaseConfig.build(**given, unit_weights="rows"))
     assert plan.price.total == plan.drawn.total * 9
     assert Plan.of(ReleaseConfig.build(**given, at_most=2)).unit == Unit("HOME", 2)
-    # A column of sizes that are all the same would cost more than the noise that it saves.
+    # If all units have the same size, the cost of a column of sizes is larger than the noise that it saves.
     assert Plan.of(ReleaseConfig.build(**given, unit_sizes="0,0,1")).unit == Unit("HOME", 3)
     assert Plan.of(ReleaseConfig.build(**given, unit_sizes="0.9,0,0.1")).unit.weights == "units"
     assert Plan.of(ReleaseConfig.build(**given, unit="PAY", at_most=2)).unit == Unit("PAY", 2)
@@ -394,7 +406,8 @@ def test_the_schema_s_unit_holds_unless_a_setting_says_otherwise(place):
         ({"unit": "SEX", "at_most": 3}, "unit column 'SEX' is among the released columns"),
         ({"unit": "HOUSE", "at_most": 3}, "no column 'HOUSE'"),
         ({"unit": " "}, "setting 'unit' is blank"),
-        ({"unit": ""}, "setting 'unit' is blank"),  # as of a shell's empty variable: each row had been a unit
+        # A shell variable may be empty, and each row used to be a unit in this case
+        ({"unit": ""}, "setting 'unit' is blank"),
         ({"unit": "PAY", "at_most": 3, "means": "PAY"}, "its mean would be released"),
         ({"unit_sizes": "0.5,0.5"}, "'unit_sizes' is about the rows of a unit, and none is named"),
         ({"unit": "HOME", "at_most": 3, "unit_sizes": "0.5,x"}, "shares of units with 1, 2, 3"),
@@ -435,7 +448,7 @@ def test_a_schema_s_unit_is_checked(place, unit):
 
 
 def test_no_column_of_the_rows_is_taken_for_the_sizes_of_units(place):
-    """A steward's column of that name had set how much a row weighs: a unit of three rows weighed three."""
+    """If a column had this name, it was used as the weight of the rows, so that the weight of a unit was too large."""
     folder, given = place
     named = PEOPLE_SCHEMA + f"  {UNIT_ROWS!r}: {{values: [1, 2]}}\n"
     (folder / "people.yaml").write_text(named + "unit: {column: HOME, at_most: 3}\n")
@@ -481,7 +494,7 @@ def test_an_id_that_repeats_is_refused_before_anything_is_charged(place):
     ("more", "scores"), [({"seed": 1}, "no row was held out"), ({"seed": 2}, "all rows were held")]
 )
 def test_a_table_of_one_unit_is_released(place, more, scores):
-    """As at most so many rows, however many it has; a held-out unit is held out whole."""
+    """The number of rows that are used is at most `at_most`. All rows of a unit are held out together."""
     folder, given = place
     households().assign(HOME=1).to_csv(folder / "people.csv", index=False)
     settings = {"unit": "HOME", "at_most": 1000, "evaluate": "full", "holdout": 0.5, "epsilon": 20, "rows": 50}
@@ -490,12 +503,15 @@ def test_a_table_of_one_unit_is_released(place, more, scores):
 
 
 def test_a_key_that_is_gone_once_noise_was_drawn_is_not_made_anew(tmp_path):
-    """By another key other rows of a unit would be used in what is still to be measured: up to twice as many."""
+    """If the key is different, the remaining measurements are based on other rows of the unit.
+
+    The number of rows that are used may then be twice as large.
+    """
     work = Workspace(tmp_path)
     key = work.unit_key(np.random.default_rng(0))
     assert work.unit_key(np.random.default_rng(1)) == key
     (tmp_path / "unit_key").unlink()
-    assert work.unit_key(np.random.default_rng(1)) != key  # nothing was drawn by it
+    assert work.unit_key(np.random.default_rng(1)) != key  # no noise was drawn with this key
     work.count_start("synthesis")
     (tmp_path / "unit_key").unlink()
     with pytest.raises(InputError, match="the key by which rows of units were chosen is gone"):
@@ -503,7 +519,7 @@ def test_a_key_that_is_gone_once_noise_was_drawn_is_not_made_anew(tmp_path):
 
 
 def test_releases_for_rows_and_for_units_share_no_account(place):
-    """A series of two on one account: the second, for another unit, is refused before it is charged."""
+    """The second release is refused before the charge, because the unit is not the same."""
     folder, given = place
     ledger = Ledger(folder / "ledger.db")
     household = {"unit": "HOME", "at_most": 2}
@@ -537,7 +553,8 @@ def test_counts_of_units_by_their_rows_are_private_and_paid_for(tmp_path, rows):
     card = json.loads(one["card.json"])
     assert card["guarantee"]["split_of_rho"]["counts of units by their rows"] == pytest.approx(0.2 * price)
     exact = np.bincount(np.minimum(frame["HOME"].value_counts(), 4))[1:]
-    assert (np.abs(card["unit_sizes"]["units"] - exact) < 6 * card["unit_sizes"]["sigma"]).all()  # by chance in 10⁹
+    # This fails by chance with probability 10⁻⁹
+    assert (np.abs(card["unit_sizes"]["units"] - exact) < 6 * card["unit_sizes"]["sigma"]).all()
 
 
 def test_counts_of_units_that_are_replaced_cost_twice_as_much(tmp_path):
@@ -556,7 +573,8 @@ def test_how_many_rows_are_left_out_is_told_for_a_price(place):
     told = {"unit": "HOME", "at_most": 1, "bound_share": 0.1, "evaluate": "none", "epsilon": 20, "rows": 200}
     released(told | given)
     sizes = json.loads((folder / "out" / "card.json").read_text())["unit_sizes"]
-    left = np.minimum(frame["HOME"].value_counts(), 2).sum() - frame["HOME"].nunique()  # of two or more, one
+    # One row of each unit with two or more
+    left = np.minimum(frame["HOME"].value_counts(), 2).sum() - frame["HOME"].nunique()
     assert abs(sizes["left_out"]["rows"] - left) < 6 * sizes["left_out"]["standard_deviation"]
     words = (folder / "out" / "card.md").read_text()
     assert f"about {sizes['left_out']['rows']:,.0f} ± " in words
@@ -587,7 +605,7 @@ def test_counts_of_units_that_were_drawn_and_lost_are_charged_again(place, monke
     monkeypatch.setattr(Workspace, "keep_found", lose)
     with pytest.raises(KeyboardInterrupt):
         released(charged)
-    with pytest.raises(InputError, match="other settings"):  # nor goes it on with another bound
+    with pytest.raises(InputError, match="other settings"):  # another bound is also refused
         released(charged | {"at_most": 3})
     released(charged)
     parts = [list(charge.entry.parts) for charge in ledger.charges("people", "one")]
@@ -595,7 +613,7 @@ def test_counts_of_units_that_were_drawn_and_lost_are_charged_again(place, monke
     card = json.loads((folder / "out" / "card.json").read_text())
     assert card["unit_sizes"]["units"] != lost[0]["units"]
     assert card["guarantee"]["rho"] == pytest.approx(sum(card["guarantee"]["split_of_rho"].values()))
-    assert "in parallel" not in card["guarantee"]["composition"]  # a unit's rows may be in several strata
+    assert "in parallel" not in card["guarantee"]["composition"]  # the rows of a unit may be in several strata
     assert faults(Release.open(folder / "out")) == []
 
 

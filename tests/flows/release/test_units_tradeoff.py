@@ -1,8 +1,9 @@
-"""The tight audit of a release's own steps: one unit more, from the file to the last measurement.
+"""The tight audit of the steps of a release with one additional unit, from the file to the last measurement.
 
-Rows are read, bounded and coded by `reading.partition`, with one key, and measured at the plan's own prices, as
-`Undertaking` charges them; an attacker who knows both tables sees all measurements and choices (`tradeoff`). Seeded.
-The fast tests run one planted fault of these; all of them are caught exactly in `test_units.py`.
+The rows are read, bounded and coded by `reading.partition` with the same key, and are measured at the prices of the
+plan, which `Undertaking` charges. All measurements and selections are used by an attacker that knows both tables (see
+`tradeoff`). The noise has a seed. Only one of the known faults is included in the fast tests, because all of the faults
+are also tested in `test_units.py`.
 """
 
 from dataclasses import replace
@@ -30,7 +31,10 @@ SEED = 20261124
 
 
 def table(unit_rows, before=False):
-    """34 people, each a home of their own but for five of three, and a home of so many people in the first cell."""
+    """Return a table of 34 people and an additional home in the first cell.
+
+    There are three people in each of five homes and one person in each of the others.
+    """
     cells = np.repeat(np.arange(8), ROWS)
     frame = pd.DataFrame({name: cells >> place & 1 for place, name in enumerate("ABC")})
     frame["HOME"] = np.maximum(np.arange(34) - 19, 0) // 3 + np.minimum(np.arange(34), 19)
@@ -39,7 +43,7 @@ def table(unit_rows, before=False):
 
 
 def work_of(folder, frame, **settings):
-    """A plan, and its working folder once rows are read; the key is that of all of them."""
+    """Return a plan and its working folder after the rows are read. All tables have the same key."""
     folder.mkdir()
     frame.to_csv(folder / "people.csv", index=False)
     (folder / "tiny.yaml").write_text(SCHEMA)
@@ -60,7 +64,7 @@ def measured(mechanism, release, noise):
 
 
 def audited(folder, name="mst", unit_rows=AT_MOST, before=False, **settings):
-    """What is released, of both tables, and √(2ρ) of what is charged."""
+    """Return the release, both tables, and √(2ρ) for the charged ρ."""
     one = work_of(folder / "one", table(0), **settings)
     two = work_of(folder / "two", table(unit_rows, before), **settings)
     return partial(measured, mechanisms()[name]), (one, two), sqrt(2 * float(one[0].price.total))
@@ -71,14 +75,14 @@ def audited(folder, name="mst", unit_rows=AT_MOST, before=False, **settings):
 def test_a_unit_is_as_well_hidden_as_is_charged(tmp_path, weights):
     release, pair, charged = audited(tmp_path, unit_weights=weights)
     game = play(release, pair, DiscreteNoise(SEED), 600)
-    # Most of it is found: the unit is the worst one, all of whose rows are in one cell.
+    # Most of the charge is used, because all rows of this unit are in the same cell, which is the worst case.
     assert 0.6 * charged < game.mu < charged
     assert runs_to_refute(release, pair, DiscreteNoise(SEED), 1.02 * charged, 600) is None
 
 
 @pytest.mark.parametrize("weights", ["rows", pytest.param("units", marks=pytest.mark.slow)])
 def test_rows_of_a_unit_that_are_counted_once_are_caught(tmp_path, monkeypatch, weights):
-    """In full at the noise of one row, or each at the weight of a unit."""
+    """The noise is for a single row, or the weight of each row is the weight of a unit."""
     if weights == "rows":
         monkeypatch.setattr(Unit, "synthesis_cost", 1)
     else:
@@ -93,7 +97,7 @@ def test_truncation_by_place_in_the_file_is_caught(tmp_path, monkeypatch):
 
     def first_rows(ids, content, at_most, key):
         chosen, sizes = honest(ids, content, at_most, key)
-        return chosen & (np.arange(len(ids)) < 26), sizes  # a unit before others pushes theirs out
+        return chosen & (np.arange(len(ids)) < 26), sizes  # a unit at the start of the file removes rows of other units
 
     monkeypatch.setattr(bounding, "chosen_rows", first_rows)
     monkeypatch.setattr(bounding, "FILES", 1)
@@ -104,7 +108,7 @@ def test_truncation_by_place_in_the_file_is_caught(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_a_size_of_units_that_is_read_off_is_caught(tmp_path, monkeypatch):
-    """The noise is for as many rows as the largest unit has, so it tells of a larger one."""
+    """The noise depends on the size of the largest unit, so that it reveals a larger unit."""
     honest = Plan.of
 
     def observed(config, *given, **more):

@@ -1,4 +1,7 @@
-"""Rows beyond a unit's bound have no part in anything: bounding is the first thing that is done to rows."""
+"""Tests of the bound on the number of rows in a unit.
+
+The bound is applied first, so that the other rows have no effect.
+"""
 
 import json
 
@@ -28,12 +31,12 @@ KEY = b"k" * 32
 
 
 def households(rows=300):
-    """People in households of up to three."""
+    """Return a table in which each household has up to three people."""
     return made_up_people(rows).assign(HOME=np.sort(np.random.default_rng(5).integers(0, rows // 2, rows)))
 
 
 def plan_of(folder, frame, kind, **settings):
-    """A plan for a table, which is written."""
+    """Write a table and return a plan for it."""
     folder.mkdir()
     path = folder / f"people.{kind}"
     frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path, index=False)
@@ -44,7 +47,7 @@ def plan_of(folder, frame, kind, **settings):
 
 
 def kept(folder, plan):
-    """All that a release keeps of the rows that it has read, by name."""
+    """Return the content of all files that a release stores after it has read the rows."""
     work = Workspace(folder / "work")
     work.root.mkdir()
     (work.root / "unit_key").write_text(KEY.hex())
@@ -53,8 +56,10 @@ def kept(folder, plan):
 
 
 def homes_with_misfits():
-    """Households of up to three, and one of 40 rows: each has a text and a date of its own, and three have an age,
-    a sex and a date that do not fit."""
+    """Return a table with households of up to three people and a household of 40 rows.
+
+    Three of these rows have values that are not valid.
+    """
     more = pd.DataFrame([MORE] * 40).assign(HOME=10**6, GROUP=[f"text {i}" for i in range(40)])
     more.loc[:2, ["AGE", "SEX"]] = 999
     frame = pd.concat([households().astype({"PAY": float}), more], ignore_index=True)
@@ -65,15 +70,17 @@ def homes_with_misfits():
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_what_is_kept_is_as_if_rows_beyond_the_bound_were_not_in_the_file(tmp_path, kind):
-    """Texts, codes, dates, outcomes, digests, which rows are held out: all files are the same bytes. Nor is the table
-    refused for what does not fit in a row that is not used."""
+    """All files are identical, such as texts, codes, dates, outcomes, digests and held-out rows.
+
+    An invalid value in an unused row does not cause an error.
+    """
     frame = homes_with_misfits()
     plan = plan_of(tmp_path / "all", frame, kind, at_most=2)
     (tmp_path / "ids").mkdir()
     rows = UsedRows(lambda: plan.source.batches(plan.columns), plan.unit, KEY, tmp_path / "ids")
     used = np.load(tmp_path / "ids" / "used.npy") > 0
     assert frame["HOME"][used].value_counts().max() == 2
-    assert not (frame["AGE"][used] == 999).any()  # by this key, as by most
+    assert not (frame["AGE"][used] == 999).any()  # this is true for most keys
     assert rows.sizes[:3].tolist() == np.bincount(households()["HOME"].value_counts())[1:4].tolist()
     found = kept(tmp_path / "all", plan)
     assert any(name.startswith("vocabulary_") for name in found)
@@ -99,7 +106,10 @@ UNITS = {
 
 
 def released_with_texts(tmp_path, texts):
-    """A release without and with a unit of these texts: both folders' files, and what the unit costs in ρ and in δ."""
+    """Make a release with and without a unit that has these texts.
+
+    Return the files of both releases and the cost of the unit.
+    """
     frame, unit = households(), pd.DataFrame([MORE] * len(texts)).assign(HOME=10**6, GROUP=texts)
     folders, found = (tmp_path / "first", tmp_path / "second"), FoundTexts()
     settings = {"declared": OPEN, "strata": "SEX", "unit": "HOME", "at_most": 4, "epsilon": 12, "bound_share": 0.02}
@@ -120,14 +130,16 @@ def test_texts_of_a_unit_cost_at_most_what_the_card_states(tmp_path, unit):
     assert found.rho <= column["rho"] * (1 + 1e-9)
     assert found.delta <= column["delta"]
     if "others" not in unit:
-        assert found.delta > column["delta"] / 100  # texts that none but the unit holds were there to be found
+        assert found.delta > column["delta"] / 100  # some texts are only in this unit
     assert 0.1 * stated["rho"] < cost <= (stated["rho"] - column["rho_of_delta"]) * (1 + 1e-9)
     assert Rho(cost).epsilon(stated["delta"] - found.delta) <= stated["epsilon"]
     assert [name for name in one if one[name] != two[name]] == []
 
 
 def test_texts_of_rows_beyond_the_bound_that_may_be_found_are_caught(monkeypatch, tmp_path):
-    """As before 2026-11-27: a vocabulary of all rows, of which those that are used are counted."""
+    """Before 2026-11-27, the vocabulary was computed from all of the rows, but only the rows that are used were
+    counted.
+    """
     honest = reading.encode_open
 
     def encode(frame, schema, known):
@@ -141,7 +153,10 @@ def test_texts_of_rows_beyond_the_bound_that_may_be_found_are_caught(monkeypatch
 
 @pytest.mark.parametrize("at_most", [None, 3])
 def test_the_unit_of_a_setting_is_the_schema_s_where_values_are_found(tmp_path, at_most):
-    """It was dropped once values were found: verify then priced rows, and readers' intervals were those of rows."""
+    """The unit used to be removed after the values were found.
+
+    As a result, `verify` checked the price of rows, and the intervals were for rows.
+    """
     frame = households() if at_most else households().assign(HOME=range(300))
     files, _ = released(
         tmp_path, frame, Recorder(tmp_path / "noise"), here, declared=OPEN, strata="SEX", unit="HOME", at_most=at_most

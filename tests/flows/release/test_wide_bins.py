@@ -14,7 +14,10 @@ def schema(**columns):
 
 
 def test_what_a_bin_may_do_to_the_mean_is_true_of_rows_at_its_ends():
-    """No row outside a bin moves: rows at either end of it, instead of evenly in it, move the mean by `mean_off`."""
+    """No row outside of the bin changes.
+
+    If all rows of the bin are at one of the ends instead of uniformly distributed, the mean changes by `mean_off`.
+    """
     of = schema(X={"edges": [0, 10, 20, 100]})
     counts = [300, 500, 200]
     [found] = wide_bins(of, {"X": counts})

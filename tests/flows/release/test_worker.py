@@ -1,7 +1,8 @@
-"""A real Prefect server, work pool and worker: what is deployed fires by itself, is charged, and says what happened.
+"""Tests of deployed flows with a Prefect server, a work pool and a worker, which run on schedule and are charged.
 
-The steps and settings are those of docs/deploy.md, once with SQLite files and once with PostgreSQL. Times are generous:
-a release takes seconds, and a process that imports Prefect up to a minute where the machine has other work.
+The steps and the settings are the same as in docs/deploy.md. The tests are run with SQLite files and with PostgreSQL.
+The time limits are long. A release takes a few seconds, but a process on a busy machine may need a minute to import
+Prefect.
 """
 
 import json
@@ -35,7 +36,10 @@ CustomWebhookNotificationBlock(
 
 
 def with_more_deployments(checkout):
-    """prefect.yaml as it is, and besides: a release every minute, one that breaks on its rows, and one to be killed."""
+    """Add three deployments to prefect.yaml.
+
+    There is one release every minute, one with invalid rows, and one that is killed.
+    """
     path = checkout / "prefect.yaml"
     document = yaml.safe_load(path.read_text("utf-8"))
     monthly = document["deployments"][0]
@@ -67,7 +71,7 @@ def with_more_deployments(checkout):
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def stack(request, tmp_path_factory):
-    """A stack with its work pool, deployments and worker; two accounts in its ledger."""
+    """Return a stack with its work pool, deployments and worker, and with two accounts in its ledger."""
     folder = tmp_path_factory.mktemp(request.param)
     if request.param == "sqlite":
         yield from deployed(Stack(folder))
@@ -81,7 +85,7 @@ def stack(request, tmp_path_factory):
 
 
 def deployed(made):
-    """The rest of docs/deploy.md."""
+    """Run the remaining steps of docs/deploy.md."""
     with_more_deployments(made.checkout)
     with made:
         made.run(
@@ -98,7 +102,7 @@ def deployed(made):
 
 @pytest.fixture(scope="module")
 def messages(stack):
-    """What the automations of docs/deploy.md send: subject → body."""
+    """Return the messages of the automations in docs/deploy.md as a mapping from subject to body."""
     received = {}
 
     class Hook(BaseHTTPRequestHandler):
@@ -143,7 +147,7 @@ def test_everything_listed_is_deployed_as_it_is_written(stack):
             (each["schedule"]["cron"], each["schedule"]["timezone"], each["active"]) for each in found["schedules"]
         ]
         assert times == [(each["cron"], each["timezone"], True) for each in written.get("schedules", [])]
-    runs = stack.until(lambda: stack.runs("sample-monthly"), "the scheduler")  # it looks once a minute
+    runs = stack.until(lambda: stack.runs("sample-monthly"), "the scheduler")  # the scheduler runs once a minute
     at_six = [datetime.fromisoformat(run["expected_start_time"]) for run in runs]
     assert all(when.day == 1 and when.hour in (10, 11) for when in at_six), "6 in New York, in UTC"
 
@@ -180,7 +184,8 @@ def test_a_scheduled_release_fires_by_itself_and_is_charged_and_the_next_one_is_
 
     second = stack.until(lambda: ended(1), "the second scheduled release has ended")
     (schedule,) = stack.deployment("minutely")["schedules"]
-    stack.ask("PATCH", f"/deployments/{first['deployment_id']}/schedules/{schedule['id']}", {"active": False})  # enough
+    # No more runs are needed
+    stack.ask("PATCH", f"/deployments/{first['deployment_id']}/schedules/{schedule['id']}", {"active": False})
     assert second["state_type"] == "FAILED"
     assert "BudgetExceeded" in second["state"]["message"]
     page = stack.artifacts(second["id"])["release-failure"]
@@ -218,7 +223,7 @@ def test_a_release_that_breaks_on_its_rows_tells_what_happened_and_no_row(stack,
     assert CANARY not in body
     assert ledger.charges("sample", "broken") == []
     assert not (stack.checkout / "releases" / "broken").exists()
-    # A release that is scheduled every minute may have one while it runs.
+    # The release that is scheduled every minute may have a private folder while it runs.
     stack.until(lambda: not list((stack.folder / "tmp").glob("equistrata*")), "no private folder is left")
     everything = json.dumps([broken, stack.find("logs"), stack.find("artifacts"), stack.find("task_runs")])
     assert CANARY not in everything
@@ -228,7 +233,7 @@ def test_a_release_that_breaks_on_its_rows_tells_what_happened_and_no_row(stack,
 def test_a_killed_release_tells_what_to_do_and_the_next_run_ends_it(stack, ledger, messages):
     run = stack.ask_for("killed")
     stack.until(lambda: ledger.charges("sample", "killed"), "the release is charged", every=0.05)
-    process, *_ = told("PREFECT__FLOW_RUN_ID", run)  # the others are helpers that it has started
+    process, *_ = told("PREFECT__FLOW_RUN_ID", run)  # the other processes are its children
     os.kill(process, signal.SIGKILL)
     killed = stack.ended(run)
     assert killed["state_type"] == "CRASHED"
@@ -275,7 +280,7 @@ def test_who_runs_the_worker_cannot_rewrite_the_ledger(stack):
 
 
 def test_no_password_is_shown_by_anything(stack):
-    """After all that has happened above: logs, states, pages, parameters, releases, and what Prefect keeps on disk."""
+    """After all tests above, this searches logs, states, pages, parameters, releases, and the files of Prefect."""
     stored = json.dumps([stack.find(kind) for kind in ("flow_runs", "deployments", "logs", "artifacts", "work_pools")])
     for secret in stack.secrets:
         assert secret not in stored

@@ -1,4 +1,7 @@
-"""The released files: CSV byte for byte as pandas writes it, Parquet with the same values, whatever the batches."""
+"""Tests of the released files.
+
+The CSV file is identical to that of pandas, and the Parquet file has the same values for all batch sizes.
+"""
 
 from itertools import pairwise
 

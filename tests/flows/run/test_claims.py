@@ -1,4 +1,4 @@
-"""Folders of dead runs go, whenever their owner died."""
+"""Tests that the folders of killed runs are removed."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ from equistrata.flows.run.claims import LOCK, claim, remove, remove_dead
 
 @pytest.fixture
 def folder(tmp_path):
-    """A working folder with rows, and a folder in it."""
+    """Return a working folder with rows and with a subfolder."""
     made = tmp_path / "equistrata-release-x"
     (made / "release").mkdir(parents=True)
     for name in ("stratum0.npy", "stratum1.npy", "outcome.npz", "release/card.json"):
@@ -20,7 +20,7 @@ def folder(tmp_path):
 
 
 class Killed(BaseException):
-    """As by kill -9: nothing that suppresses errors may stop it."""
+    """An exception that simulates a kill. It is not caught by code that ignores errors."""
 
 
 @pytest.mark.parametrize("survives", range(5))
@@ -42,7 +42,7 @@ def test_a_removal_that_is_killed_is_ended_by_the_next_run(folder, monkeypatch, 
     with pytest.raises(Killed):
         remove(folder)
     monkeypatch.undo()
-    os.close(lock)  # as the system does
+    os.close(lock)  # the operating system does this at the end of a process
     assert folder.exists()
     remove_dead(folder.parent, "equistrata-*")
     assert list(folder.parent.iterdir()) == []

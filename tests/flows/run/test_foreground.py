@@ -1,4 +1,4 @@
-"""Importing without looking for garbage."""
+"""Tests of imports without garbage collection, and of the last messages of a flow that is run in a notebook."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def test_nothing_is_collected_in_the_block_and_nothing_of_it_later(before: bool)
 
 
 def test_what_is_left_is_sent_from_a_notebook_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loop runs there, in which Prefect's drain would only begin, with a warning at the end of each release."""
+    """A notebook has a running event loop.
+
+    The drain of Prefect would only start in this loop, with a warning at the end of each release.
+    """
     from prefect._internal.concurrency.services import QueueService
 
     calls, loops = [], []

@@ -1,4 +1,4 @@
-"""Errors that leave a step on private rows say nothing of them."""
+"""Tests that the errors of a step with private rows do not contain any values of the rows."""
 
 import traceback
 

@@ -1,4 +1,4 @@
-"""The state folder: which journal is whose, and what is removed from it."""
+"""Tests of the journals in the state folder and of their removal."""
 
 import os
 import time
@@ -12,7 +12,7 @@ from equistrata.flows.run.journal import MAKING_SECONDS, Journal
 
 @pytest.fixture
 def state(tmp_path, monkeypatch):
-    """A state folder that holds more than journals."""
+    """Return a state folder that also contains other files."""
     folder = tmp_path / "state"
     monkeypatch.setenv("EQUISTRATA_STATE", str(folder))
     monkeypatch.chdir(tmp_path)

@@ -1,5 +1,7 @@
-"""One output has one maker, appears whole or not at all, and what could keep it from landing is said before it is paid
-for."""
+"""Tests of the output folders. An output folder is made by a single process, and it is complete or does not exist.
+
+Any reason that prevents an output is reported before the charge.
+"""
 
 import errno
 import os
@@ -20,7 +22,7 @@ from equistrata.flows.run.workspace import Workspace, private_workspace, remove_
 
 @pytest.fixture
 def work(tmp_path):
-    """A working folder with something staged, one part of it private to its owner."""
+    """Return a working folder with staged files, of which one folder is private."""
     made = Workspace(tmp_path / "work")
     (made.staging / "internal").mkdir(parents=True)
     (made.staging / "internal").chmod(0o700)
@@ -31,7 +33,7 @@ def work(tmp_path):
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """An empty folder for outputs, which is the working directory, and a state folder apart from it."""
+    """Return an empty working folder for outputs, with a separate state folder."""
     made = tmp_path / "home"
     made.mkdir()
     monkeypatch.chdir(made)
@@ -47,7 +49,8 @@ def race(racers, folder, number, deadly):
         winners = [str(runner) for runner, code in enumerate(each["codes"]) if code == 0]
         assert winners in ([], each["owners"]), each
         assert set(each["codes"]) <= {0, 2, -9}, each
-        refused, killed = map(each["codes"].count, (2, -9))  # who is killed may have said its sentence already
+        # A process that is killed may have printed its message before
+        refused, killed = map(each["codes"].count, (2, -9))
         assert refused <= len(each["sentences"]) <= refused + killed, each
         assert all("choose another --output" in sentence for sentence in each["sentences"]), each
         assert not any("in the way" in sentence for sentence in each["sentences"]), each
@@ -155,7 +158,7 @@ def test_a_folder_that_cannot_be_written_is_said_at_once(home, monkeypatch):
 
 def test_what_was_made_meanwhile_is_not_replaced(home, work):
     with claimed_output(Path("out")) as place:
-        (home / "out").mkdir()  # even an empty folder, which rename(2) would replace
+        (home / "out").mkdir()  # rename(2) would replace an empty folder
         with pytest.raises(InputError, match="exists already"):
             land(Workspace(work.root, landing=place), Path("out"))
     assert [path.name for path in home.rglob("*")] == ["out"]
@@ -164,7 +167,7 @@ def test_what_was_made_meanwhile_is_not_replaced(home, work):
 @pytest.mark.parametrize("number", [0, errno.ENOSYS, errno.EINVAL])
 @pytest.mark.parametrize("there", ["folder", "file", "link", "nothing"])
 def test_a_rename_replaces_nothing(home, monkeypatch, number, there):
-    """Also where the system or the file system has no such call."""
+    """This is also tested for systems without this system call."""
     if number:
         monkeypatch.setattr(landing, "_rename_exclusively", lambda *_: number)
     (home / "made").mkdir()
@@ -205,7 +208,7 @@ def test_a_full_disk_is_called_that(home, work, monkeypatch, when):
 
 
 def test_a_limit_on_the_size_of_files_is_called_that(home, work):
-    """It had been "cannot be made … choose another --output", which would be no help."""
+    """The message used to recommend another --output, which does not help in this case."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))  # enough for a lock
     try:
@@ -243,7 +246,7 @@ def test_the_place_of_a_living_run_is_left_alone(home):
 
 
 def test_a_folder_out_of_sight_is_not_taken_for_gone(home, racers):
-    """In a container another disk may lie under the same name."""
+    """In a container, another disk may be mounted at the same path."""
     assert racers("workspace", home) == 9
     home.rename(home.with_name("unmounted"))
     home.mkdir()
@@ -256,7 +259,7 @@ def test_a_folder_out_of_sight_is_not_taken_for_gone(home, racers):
 
 
 def test_a_folder_that_another_run_makes_is_not_made_as_a_parent(tmp_path):
-    """Else the other's output could not land after it was paid for."""
+    """Otherwise the other run would be charged without an output."""
     with claimed_output(tmp_path / "out"):
         for inner in ("out/sub", "out/more/sub"):
             with (
@@ -269,6 +272,6 @@ def test_a_folder_that_another_run_makes_is_not_made_as_a_parent(tmp_path):
         assert os.listdir(tmp_path) == ["out"]
     assert os.listdir(tmp_path) == []
     (tmp_path / ".out.part").mkdir()
-    (tmp_path / ".out.part" / LOCK).touch()  # of a run that is dead
+    (tmp_path / ".out.part" / LOCK).touch()  # the run of this lock is dead
     with claimed_output(tmp_path / "out" / "sub"):
         assert os.listdir(tmp_path) == ["out"]

@@ -1,4 +1,7 @@
-"""A file that a command makes is whole or not there, and what keeps it from being made is said first."""
+"""Tests of the files that commands make, which are complete or absent.
+
+A file that cannot be made is refused in advance.
+"""
 
 import errno
 import os
@@ -56,14 +59,14 @@ def test_a_file_that_was_made_meanwhile_stays(tmp_path):
 
 def test_a_folder_that_may_not_be_written_to_is_refused_first(tmp_path, monkeypatch):
     check_new_file(tmp_path / "x.json")
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write to any
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root is allowed to write to any folder
     with pytest.raises(InputError, match=f"{re.escape(str(tmp_path))}' is no folder that you may write to"):
         check_new_file(tmp_path / "x.json")
 
 
 @pytest.mark.parametrize("given", [["verify", "--croissant"], ["verify", "--dcat"], ["verify", "--registry"], []])
 def test_commands_that_make_a_file_end_with_a_sentence(tmp_path, monkeypatch, capsys, given):
-    """A file system that is mounted read-only refused after the work, with a traceback."""
+    """On a read-only file system, the commands used to fail at the end with a traceback."""
     name, *option = given or ["export"]
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     code, _, said = command(monkeypatch, capsys, name, "release", *option, tmp_path / "x.dta")

@@ -1,4 +1,4 @@
-"""Prefect's temporary server: started ahead, ended with the block or the process, left to Prefect if configured."""
+"""Tests of the temporary server of Prefect, which starts in advance and stops with the block or the process."""
 
 from __future__ import annotations
 
@@ -48,8 +48,11 @@ def gone(process: int) -> bool:
 
 
 def test_ctrl_c_on_a_terminal_does_not_end_it(plain: Path) -> None:
-    """It is sent to the whole group of a command, which then could not tell its server that the flow was stopped: it
-    tried for a minute, and ended in a traceback."""
+    """Ctrl-C is sent to the process group of a command.
+
+    If the server stopped as well, the command would not be able to report the end of the flow. It used to try for a
+    minute and end in a traceback.
+    """
     with temporary_server() as server:
         assert server is not None
         assert server.process is not None
@@ -57,7 +60,7 @@ def test_ctrl_c_on_a_terminal_does_not_end_it(plain: Path) -> None:
 
 
 def test_it_answers_on_loopback_and_ends_with_the_block(plain: Path, empty_database: Path) -> None:
-    """What it was sent last is kept: it writes events down in batches."""
+    """The last event is stored, although the server writes events in batches."""
     database = plain / "prefect" / "prefect.db"
     shutil.copyfile(empty_database, database)
     event = {"id": str(uuid4()), "event": "last", "occurred": "2026-11-01T00:00:00Z", "payload": {}}
@@ -78,11 +81,11 @@ def test_it_answers_on_loopback_and_ends_with_the_block(plain: Path, empty_datab
 
 
 def at_rest(process: int) -> bool:
-    """Whether it has imported all and waits: it takes no processor time for half a second."""
+    """Return True if all modules are imported and the process does not use any processor time for half a second."""
     before, end = -1, time.monotonic() + 60
     while time.monotonic() < end:
         now = sum(map(int, Path(f"/proc/{process}/stat").read_text().split(")")[1].split()[11:13]))
-        if now == before > 50:  # hundredths of a second
+        if now == before > 50:  # in units of 1/100 second
             return True
         before = now
         time.sleep(0.5)
@@ -105,7 +108,7 @@ def test_one_started_ahead_leaves_no_trace_until_it_is_wanted(plain: Path) -> No
 
 
 def test_none_is_started_ahead_where_prefect_has_no_home(plain: Path) -> None:
-    """Prefect makes it when it is imported."""
+    """This folder is made by Prefect when it is imported."""
     (plain / "prefect").rmdir()
     with server_ahead() as server:
         assert server is None

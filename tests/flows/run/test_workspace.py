@@ -1,4 +1,4 @@
-"""The private working folder: files that grow, one set of measurements per stratum, and nothing left behind."""
+"""Tests of the private working folder of a release."""
 
 import errno
 import fcntl
@@ -36,7 +36,7 @@ def test_a_table_grows_batch_by_batch(tmp_path, parts, order):
     work, path = Workspace(tmp_path), tmp_path / "table.npy"
     for seed, rows in enumerate(parts):
         work.append(path, np.array(codes(rows, seed), order=order))
-        assert len(np.load(path)) == sum(parts[: seed + 1])  # the file is whole after every batch
+        assert len(np.load(path)) == sum(parts[: seed + 1])  # the file is valid after each batch
     table = work.load_table(path, SCHEMA)
     assert np.array_equal(table.codes, np.concatenate([codes(rows, seed) for seed, rows in enumerate(parts)]))
     assert table.codes.dtype == np.uint16
@@ -100,7 +100,10 @@ def test_a_scratch_folder_that_is_not_there_is_named(tmp_path):
 
 
 def test_what_a_killed_run_left_in_the_scratch_folder_is_removed_unless_another_machine_may_hold_it(tmp_path):
-    """Machines may share the folder and not its locks: what another kernel has signed stays until its lease is over."""
+    """The folder can be used by several machines, but the locks are only valid on one of them.
+
+    A folder of another machine is not removed before the end of the lease.
+    """
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     with private_workspace(str(scratch)) as work:
@@ -133,7 +136,9 @@ def test_a_living_run_renews_its_lease(tmp_path, monkeypatch):
 
 
 def test_the_next_run_finds_what_was_left_in_a_scratch_folder_that_it_does_not_name(tmp_path, racers, monkeypatch):
-    """Whatever its own scratch folder, temporary folder or host name are: the state folder says where rows lie."""
+    """The path of the rows is in the state folder, so it does not depend on the scratch folder, the temporary folder or
+    the host name.
+    """
     monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
     scratch, elsewhere = tmp_path / "scratch", tmp_path / "elsewhere"
     for folder in (scratch, elsewhere):
@@ -178,7 +183,7 @@ def test_what_is_kept_is_filed_by_what_it_is_and_not_by_where_it_stands(tmp_path
 
 def test_units_that_differ_have_names_that_differ():
     keys = [(["A"], [1]), (["A"], ["1"]), (["A"], ["a"]), (["A"], ["\u00c4/.."]), (["A", "B"], [1, 1]), (["B"], [1])]
-    keys += [(["A", "B"], ["x,B=y", "z"]), (["A", "B"], ["x", "y,B=z"])]  # whose labels are the same
+    keys += [(["A", "B"], ["x,B=y", "z"]), (["A", "B"], ["x", "y,B=z"])]  # these keys have the same label
     names = {unit_name(*key) for key in keys}
     assert len({name.lower() for name in names}) == len(keys)
     assert all(name.isalnum() for name in names)

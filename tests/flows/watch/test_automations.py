@@ -1,4 +1,7 @@
-"""Automations that tell the steward of runs that failed, crashed or are late (that they fire: test_worker.py)."""
+"""Tests of the automations that notify the steward of runs which failed, crashed or are late.
+
+Their execution is tested in test_worker.py.
+"""
 
 import pytest
 from prefect.blocks.notifications import CustomWebhookNotificationBlock

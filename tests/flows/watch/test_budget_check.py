@@ -1,4 +1,4 @@
-"""The budget check: what it tells, and that it fails in time."""
+"""Tests of the budget check, which must fail before the budget is used up."""
 
 import json
 import os
@@ -31,7 +31,7 @@ PRICE = Rho.from_epsilon_delta(1, 1e-9)
 
 
 class Steward:
-    """A ledger and a server: schedules releases and runs the check, for a data set of its own."""
+    """A ledger and a server for a separate data set, with methods that schedule releases and run the check."""
 
     def __init__(self, client, checker, folder, dataset):
         self.client, self.checker, self.dataset, self.path = client, checker, dataset, folder / "ledger.db"
@@ -39,7 +39,7 @@ class Steward:
         self.budget = self.ledger.create(dataset, 3, 1e-9)
 
     def schedule(self, months, epsilon=1.0, state=None, **settings):
-        """One run of the release flow per month from 2130 on."""
+        """Schedule one run of the release flow per month, starting in 2130."""
         config = {
             "source": "csv", "input": "nowhere.csv", "schema": "nowhere.yaml", "dataset": self.dataset,
             "ledger": str(self.path),
@@ -52,7 +52,7 @@ class Steward:
             )
 
     def check(self, **arguments):
-        """The type and message of the state that a run of the check ends in."""
+        """Return the type and the message of the final state of the check."""
         return self.checker({"dataset": self.dataset, "ledger": str(self.path)} | arguments)
 
     def upcoming(self):
@@ -72,7 +72,7 @@ class Steward:
 
 @pytest.fixture(scope="module")
 def checker(prefect_server):
-    """Runs the check in a process of its own."""
+    """Return a function that runs the check in a separate process."""
     script = Path(__file__).parents[2] / "checks.py"
     environment = os.environ | {"PREFECT_API_URL": prefect_server, "PREFECT_LOGGING_LEVEL": "CRITICAL"}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -104,13 +104,13 @@ def steward(prefect_server, checker, tmp_path, request):
 
 
 def numbers(page):
-    """The rows of the page's table of releases: release → what is left after it."""
+    """Return a mapping from each release in the table on the page to the remaining budget."""
     rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| 21")]
     return {row[1]: row[4] for row in rows}
 
 
 def test_it_completes_while_the_next_releases_fit(steward):
-    steward.schedule(range(8))  # at ε = 1 the budget of ε = 3 pays for eight
+    steward.schedule(range(8))  # at ε = 1, the budget of ε = 3 is sufficient for eight releases
     state = steward.check(ahead=8)
     assert state.type == "COMPLETED"
     assert state.message.startswith("The next 8 scheduled releases fit into the budget of data set")
@@ -153,16 +153,17 @@ def test_a_cheaper_release_after_one_that_is_refused_still_fits(steward):
 def test_only_what_will_be_charged_counts(steward, tmp_path):
     elsewhere = tmp_path / "other.db"
     Ledger(elsewhere).create(steward.dataset, 3, 1e-9)
-    steward.schedule([0], state=Completed())  # over
+    steward.schedule([0], state=Completed())  # this run has ended
     steward.schedule([1], dataset="another")
     steward.schedule([2], ledger=str(elsewhere))
-    steward.schedule([3], dataset=None, release_id=None, ledger=None)  # charged to nobody
+    steward.schedule([3], dataset=None, release_id=None, ledger=None)  # this run is not charged
     steward.schedule([4])
-    steward.ledger.fail(steward.ledger.reserve(steward.dataset, PRICE, f"{steward.dataset}-2130-05"))  # charged, failed
+    # The charge has failed
+    steward.ledger.fail(steward.ledger.reserve(steward.dataset, PRICE, f"{steward.dataset}-2130-05"))
     assert steward.upcoming() == []
     assert steward.check().message.startswith("No release of data set")
-    steward.schedule([5, 5, 5], state=None)  # one id, so one charge
-    steward.schedule([6], release_id=None)  # an id made from the flow run's
+    steward.schedule([5, 5, 5], state=None)  # the runs have the same id, so there is one charge
+    steward.schedule([6], release_id=None)  # the id depends on the flow run
     steward.schedule([7], state=Running())
     found = steward.upcoming()
     assert [release.price for release in found] == [PRICE] * 3
@@ -238,7 +239,8 @@ def test_a_ledger_that_grew_passes_and_one_that_was_rewritten_does_not(steward):
         triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
         for name, _ in triggers:
             connection.execute(f"DROP TRIGGER {name}")
-        # The last two entries are forgotten, so that the first release seems unpaid: whole, but shorter than it was.
+        # The last two entries are deleted, so that the first release seems to be unpaid. The ledger is valid but
+        # shorter than before.
         connection.execute("DELETE FROM equistrata_entries WHERE entry > 1")
         connection.execute(
             "UPDATE equistrata_ledger SET entries = 1, hash = (SELECT hash FROM equistrata_entries WHERE entry = 1)"
@@ -250,7 +252,8 @@ def test_a_ledger_that_grew_passes_and_one_that_was_rewritten_does_not(steward):
         state = steward.check()
         assert state.type == "FAILED"
         assert "ends before entry 3, which was anchored" in state.message
-        head_file(state_folder(), steward.ledger.identity).unlink(missing_ok=True)  # as on another machine
+        # Another machine does not have this file
+        head_file(state_folder(), steward.ledger.identity).unlink(missing_ok=True)
     assert steward.head() == anchored, "the anchor stays"
 
 

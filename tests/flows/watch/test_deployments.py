@@ -1,4 +1,4 @@
-"""prefect.yaml: it says what it seems to say, and what Prefect would drop or run into at night is found before."""
+"""Tests of prefect.yaml, which find settings that Prefect would ignore or that would fail at night."""
 
 import copy
 import sys
@@ -20,12 +20,12 @@ def document(repo_root):
 
 @pytest.fixture
 def broken(document):
-    """A copy to break."""
+    """Return a copy of the document that may be changed."""
     return copy.deepcopy(document)
 
 
 def at(document, path):
-    """What a dotted path leads to, all but its last step; and that step."""
+    """Return the parent of the value at this path, and the last key of the path."""
     *steps, last = path.split("/")
     for step in steps:
         document = document[int(step) if step.isdecimal() else step]
@@ -117,7 +117,7 @@ def test_what_would_not_do_what_it_says_is_named(broken, path, value, fault):
 
 
 def test_a_number_that_yaml_reads_as_a_text_is_found(tmp_path, repo_root):
-    """1e-9 is a text in YAML: the file looks right, and Prefect would refuse it."""
+    """In YAML, 1e-9 is a string. The file looks correct, but Prefect would refuse it."""
     wrong = (repo_root / "prefect.yaml").read_text("utf-8").replace("1.0e-9", "1e-9", 2)
     path = tmp_path / "prefect.yaml"
     path.write_text(wrong, "utf-8")

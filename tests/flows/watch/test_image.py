@@ -1,4 +1,4 @@
-"""The image and the compose file of docs/deploy, without Docker; and with it, where its daemon answers."""
+"""Tests of the image and the compose file in docs/deploy. Some tests require a running Docker daemon."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 from pages import end_all
 
-SERVICES = ("server", "worker")  # of ours
+SERVICES = ("server", "worker")  # the services of this project
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +29,12 @@ def compose(repo_root):
 
 @pytest.fixture(scope="module")
 def image():
-    """The last stage: what is run."""
+    """Return the last stage, which is the image that is run."""
     return stages()[-1]
 
 
 def program(name):
-    """A linter beside Python, or one that is on PATH."""
+    """Return the path of a linter, or skip the test if it is not installed."""
     found = shutil.which(name, path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if not found:
         pytest.skip(f"{name} is not installed")
@@ -94,13 +94,15 @@ def test_the_image_is_of_this_checkout_and_runs_as_no_root(image, repo_root):
 
 
 def test_the_image_has_bytecode(image):
-    """Its user may write none, so each start compiled 1,800 modules anew (docs/performance.md)."""
+    """The user of the image is not allowed to write bytecode, so each start used to compile 1,800 modules again
+    (docs/performance.md).
+    """
     assert not any("--no-compile" in rest for rest in image.of("RUN"))
     assert "PYTHONDONTWRITEBYTECODE" not in image.variables
 
 
 def test_the_dockerfile_keeps_the_usual_rules(repo_root):
-    """Those of hadolint that matter here, where it is not installed."""
+    """These are the relevant rules of hadolint, which may not be installed."""
     project = (repo_root / "pyproject.toml").read_text("utf-8")
     supported = SpecifierSet(re.search(r'requires-python = "(.*)"', project)[1])
     built = stages()
@@ -135,7 +137,7 @@ def test_hadolint_and_shellcheck_find_nothing(repo_root):
 
 
 def test_what_is_kept_is_in_volumes_that_the_user_may_write(compose, image):
-    """A fresh volume has the owner of the folder in the image that it covers."""
+    """A new volume has the same owner as the folder in the image."""
     made = re.search(r"install -d -m 0700 -o equistrata ([^&]+)", " ".join(image.of("RUN")))[1].split()
     for name in SERVICES:
         service = compose["services"][name]
@@ -159,7 +161,7 @@ def free_port():
 
 
 def settings_of(made, home, repo_root):
-    """Service → what settings.sh writes for it; SQLite files are in PostgreSQL's place."""
+    """Return the settings that settings.sh writes for each service, with SQLite files instead of PostgreSQL."""
     script = repo_root / "docs" / "deploy" / "settings.sh"
     hers = {"PATH": "/usr/bin:/bin", "HOME": str(home), "PGHOST": "db"}
     subprocess.run(["sh", script, made], env=hers, check=True, capture_output=True)
@@ -174,7 +176,9 @@ def settings_of(made, home, repo_root):
 
 @pytest.mark.slow
 def test_the_image_is_built_and_its_containers_get_healthy_without_docker(compose, tmp_path, repo_root):
-    """Each instruction runs, packages come from the index, and both commands run until the health check is content."""
+    """All instructions are run, packages are installed from the index, and both commands run until the health check
+    succeeds.
+    """
     built = Image(tmp_path / "image")
     try:
         stage = built.build()
@@ -226,7 +230,10 @@ def test_the_image_is_built_and_its_containers_get_healthy_without_docker(compos
 
 @pytest.fixture
 def docker(repo_root):
-    """The compose command of a Docker whose daemon answers, for a project of its own; all of it is gone afterwards."""
+    """Return the compose command for a separate project, or skip the test if there is no Docker daemon.
+
+    All containers are removed at the end.
+    """
     if shutil.which("docker") is None or subprocess.run(["docker", "info"], capture_output=True).returncode:
         pytest.skip("no Docker daemon answers")
     if subprocess.run(["docker", "compose", "version"], capture_output=True).returncode:
@@ -239,7 +246,7 @@ def docker(repo_root):
 
 @pytest.mark.slow
 def test_compose_brings_up_all_three(docker, tmp_path, repo_root):
-    """As docs/deploy.md says, on port 4200 of this machine."""
+    """The steps of docs/deploy.md are run on port 4200 of this machine."""
     made = tmp_path / "settings"
     hers = os.environ | {"HOME": str(tmp_path), "PGHOST": "db", "EQUISTRATA_SETTINGS": str(made)}
     hers["POSTGRES_PASSWORD"] = os.urandom(24).hex()

@@ -1,7 +1,7 @@
-"""The exact test and interval: their level and coverage computed, not simulated, over the whole grid of small tables.
+"""Tests of the exact test and interval for a proportion, with a level and coverage that are computed for small tables.
 
-The level of a test on Binomial + Laplace is a sum over the counts of Laplace tail probabilities beyond the ends of its
-acceptance region. Here the region's ends are found from p-values alone, by bisection, and the sum is a plain one.
+The level of a test on Binomial + Laplace is a sum of tail probabilities of the Laplace distribution over all counts.
+The ends of the acceptance region are found by bisection on the p-value.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GRID = list(itertools.product(ROWS, EPSILONS))
 
 
 def laplace_mass(low, high, rows, p, epsilon):
-    """P(low < Y < high) for Y ~ Binomial(rows, p) + Laplace(1/ε), as the sum over the counts."""
+    """Return P(low < Y < high) for Y ~ Binomial(rows, p) + Laplace(1/ε) as the sum over the counts."""
     k = np.arange(rows + 1)
     pmf = stats.binom.pmf(k, rows, p)
     laplace = stats.laplace(scale=1 / epsilon)
@@ -34,7 +34,7 @@ def laplace_mass(low, high, rows, p, epsilon):
 
 
 def acceptance(alpha, **settings):
-    """The noisy counts between which the p-value exceeds alpha, found by bisection on p-values."""
+    """Return the noisy counts with a p-value of alpha, which are found by bisection."""
     middle, reach = settings["rows"] / 2, settings["rows"] + 60 / settings["epsilon"]
     inside = middle
     for guess in np.linspace(0, settings["rows"], 64):
@@ -62,7 +62,7 @@ def test_the_level_is_kept_everywhere(rows, epsilon, alpha):
 @pytest.mark.parametrize(("rows", "epsilon"), [(5, 0.05), (5, 2.0), (50, 0.5)])
 @pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
 def test_p_values_of_released_counts_are_uniform(rows, epsilon, alternative):
-    """Through the release itself: Kolmogorov-Smirnov at 10⁻³, 4,000 counts of 30 % successes, p₀ = 0.3."""
+    """A Kolmogorov-Smirnov test at level 10⁻³ of the p-values of 4,000 released counts, with p₀ = 0.3."""
     rng = np.random.default_rng(rows)
     counts = [
         noisy_count(rng.random(rows) < 0.3, epsilon=epsilon, noise=SeededNoise(seed)).value for seed in range(4000)
@@ -70,11 +70,13 @@ def test_p_values_of_released_counts_are_uniform(rows, epsilon, alternative):
     values = exact_p_value(np.array(counts), rows=rows, p0=0.3, epsilon=epsilon, alternative=alternative)
     assert stats.kstest(values, "uniform").pvalue > 1e-3
     wrong = exact_p_value(np.array(counts), rows=rows, p0=0.3, epsilon=2 * epsilon, alternative=alternative)
-    assert stats.kstest(wrong, "uniform").pvalue < 1e-3  # a test that takes the noise for half of what it is
+    assert stats.kstest(wrong, "uniform").pvalue < 1e-3  # the p-values are wrong if the noise scale is half as large
 
 
 def test_one_sided_tests_keep_their_level_on_the_whole_side():
-    """P-values against "greater" at p₀ = 0.3 are no smaller when the proportion is below 0.3."""
+    """If the alternative is "greater" and p₀ = 0.3, the rejection rate must not be larger for a proportion that is less
+    than 0.3.
+    """
     critical = BinomialLaplace(20, 0.3, 2.0).quantile(0.95)
     levels = [float(BinomialLaplace(20, p, 2.0).sf(critical)) for p in np.linspace(0, 0.3, 31)]
     assert levels == sorted(levels)
@@ -83,7 +85,7 @@ def test_one_sided_tests_keep_their_level_on_the_whole_side():
 
 @pytest.mark.parametrize(("rows", "epsilon"), [(5, 0.05), (5, 2.0), (20, 0.3), (50, 1.0)])
 def test_interval_covers_at_every_proportion(rows, epsilon):
-    """Coverage computed: the interval covers p where the count lies between the counts at which an end passes p."""
+    """The coverage at p is the probability of the counts with an interval that contains p."""
     alpha, steps = 0.1, 600
     grid = np.linspace(-0.001, rows + 0.001, steps + 1)
     intervals = [exact_interval(y, rows=rows, epsilon=epsilon, alpha=alpha) for y in grid]
@@ -91,16 +93,17 @@ def test_interval_covers_at_every_proportion(rows, epsilon):
         covered = [low <= p <= high for low, high in intervals]
         first, last = np.flatnonzero(covered)[[0, -1]]
         assert all(covered[first : last + 1])
-        # An end of the grid stands for all counts beyond it; inside, count only what is surely covered.
+        # The ends of the grid are extended to infinity. Between the ends, only counts that are certainly covered are
+        # used.
         low = -math.inf if first == 0 else grid[first]
         high = math.inf if last == steps else grid[last]
-        slack = rows / steps * epsilon  # what the grid's spacing can cost: its step times the density's greatest value
+        slack = rows / steps * epsilon  # the largest error due to the grid, which is its step times the largest density
         assert laplace_mass(low, high, rows, p, epsilon) >= 1 - alpha - slack
 
 
 def test_interval_tends_to_clopper_and_pearsons():
     found = exact_interval(7.0, rows=20, epsilon=1e4, alpha=0.05)
-    # A count that is whole lies between "at least 7" and "more than 7": the noise splits the tie in two.
+    # The noise splits a tie, so an integer count is between "at least 7" and "more than 7".
     theirs = stats.binomtest(7, 20).proportion_ci(0.95, "exact")
     assert theirs.low < found[0] < found[1] < theirs.high
     assert found == pytest.approx((theirs.low, theirs.high), abs=0.03)

@@ -1,4 +1,4 @@
-"""Independence on noisy tables: the level by simulation of the whole test, its power, its sample size."""
+"""Tests of the independence test for noisy tables: the level by simulation, the power and the sample size."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MARGINS = {
 
 
 def noisy(joint, rows, epsilon, relation, rng):
-    """A noisy table of rows drawn from `joint`: what `noisy_table` gives, drawn at once."""
+    """Return a noisy table of rows from the distribution `joint`, with the same distribution as `noisy_table`."""
     scale = (2 if relation == REPLACE_ONE else 1) / epsilon
     counts = rng.multinomial(rows, np.ravel(joint)).reshape(np.shape(joint))
     known = rows if relation == REPLACE_ONE else None
@@ -46,16 +46,17 @@ def rejections(joint, rows, epsilon, relation, runs, resamples=199):
     ("rows", "epsilon"), [(30, 0.3), (300, 0.1), (300, 1.0), pytest.param(5000, 0.1, marks=pytest.mark.slow)]
 )
 def test_level(margins, rows, epsilon, relation):
-    """At most 0.05, at 800 runs within 3.5 standard errors: 32 settings, false-alarm rate 0.8 % for all together.
+    """The level must be at most 0.05, with a tolerance of 3.5 standard errors for 800 runs.
 
-    With 99 resamples, as with 199, the level is 0.05 exactly: p ≤ 0.05 says that of 100 tables at most 4 go as far.
+    The probability of a false alarm is 0.8 % for all of the 32 settings. The level is exactly 0.05 for 99 and 199
+    resamples.
     """
     joint = np.outer(*MARGINS[margins])
     assert rejections(joint, rows, epsilon, relation, 800, resamples=99) <= 0.05 + 3.5 * math.sqrt(0.05 * 0.95 / 800)
 
 
 def test_the_classical_test_would_not_keep_its_level():
-    """The fault this module is against: Pearson's χ² on the noisy counts, as if they were exact."""
+    """The rejection rate of Pearson's χ² test is too large, because the counts are assumed to be exact."""
     rng = np.random.default_rng(0)
     joint = np.outer([0.5, 0.5], [0.6, 0.4])
     tables = (noisy(joint, 500, 0.1, REPLACE_ONE, rng).values for _ in range(300))
@@ -95,9 +96,10 @@ DEPENDENT = {
 @pytest.mark.parametrize("name", DEPENDENT)
 @pytest.mark.parametrize("epsilon", [pytest.param(0.1, marks=pytest.mark.slow), 1.0])
 def test_the_planned_rows_give_the_planned_power(name, epsilon, relation):
-    """The whole test at the planned rows: power 0.8, or more where the rule of five asks for more rows.
+    """The power with the planned number of rows must be 0.8, or more if the rule of five needs more rows.
 
-    800 runs, at four standard errors below, and 0.02 for what estimated margins and 199 resamples cost.
+    There are 800 runs, and four standard errors are allowed. In addition, 0.02 is allowed for estimated margins and 199
+    resamples.
     """
     joint = DEPENDENT[name] / DEPENDENT[name].sum()
     design = IndependenceDesign(joint, alpha=0.05, epsilon=epsilon, relation=relation)
@@ -109,11 +111,11 @@ def test_the_planned_rows_give_the_planned_power(name, epsilon, relation):
     five = 5 / np.outer(joint.sum(1), joint.sum(0)).min()
     if rows > five + 1:
         fewer = design.power(int(rows * 0.95))
-        assert fewer < 0.81  # no more rows than needed: 1 % of search, 1 % of simulation
+        assert fewer < 0.81  # the number of rows is not too large, up to 1 % for the search and 1 % for the simulation
 
 
 def test_sample_size_without_noise_is_the_classical_one():
-    """n = λ/w² with λ = 7.849 for one degree of freedom (α = 0.05, power 0.8) and w = 0.2; within 5 %."""
+    """The formula is n = λ/w² with λ = 7.849 for one degree of freedom (α = 0.05, power 0.8) and w = 0.2."""
     found = IndependenceDesign(DEPENDENT["even"], alpha=0.05, epsilon=100).sample_size(beta=0.2)
     assert found == pytest.approx(7.849 / 0.04, rel=0.05)
 

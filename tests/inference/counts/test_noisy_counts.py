@@ -1,4 +1,6 @@
-"""Noisy counts and tables: what they hold, what they cost, and the attempt to refute that cost."""
+"""Tests of noisy counts and noisy tables. The tests check the values and the privacy cost, and try to refute the
+privacy cost.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ RUNS = 10_000
 
 
 class NoNoise(SeededNoise):
-    """Adds nothing, and remembers the scales that it was asked for."""
+    """A noise source that adds no noise and records the noise scales."""
 
     def __init__(self):
         super().__init__(0)
@@ -48,7 +50,7 @@ def test_table_counts_every_cell_once():
 
 
 def test_account():
-    """Pure ε is ε²/2 of zCDP, charged once for a table of any shape."""
+    """Pure ε is equal to ε²/2 in zCDP, which is charged once for a table of any shape."""
     count = noisy_count([0, 1], epsilon=0.5, noise=SeededNoise(1))
     table = noisy_table([[0, 0]], (3, 4), epsilon=0.5, noise=SeededNoise(1))
     assert (count.epsilon, count.rho, count.relation) == (0.5, Rho(0.125), REPLACE_ONE)
@@ -61,7 +63,9 @@ def test_account():
 
 
 def test_the_noise_is_laplace_and_independent_between_cells():
-    """Kolmogorov-Smirnov on secure noise at 10⁻⁶; correlation of two cells within five standard errors."""
+    """A Kolmogorov-Smirnov test of secure noise at level 10⁻⁶. The correlation of two cells is within five standard
+    errors.
+    """
     tables = np.array(
         [noisy_table([0, 0, 1], (2,), epsilon=0.5, noise=SecureNoise()).values - [2, 1] for _ in range(2000)]
     )
@@ -79,7 +83,7 @@ def count_statistic(rows, noise):
 
 
 def table_statistic(relation):
-    """Both cells that a replaced row touches: one fell and the other rose."""
+    """Return the statistic of the two cells that change if a row is replaced."""
 
     def statistic(rows, noise):
         values = noisy_table(rows, (2,), epsilon=1.0, noise=noise, relation=relation).values
@@ -96,13 +100,13 @@ def runs(statistic, rows, seed, fault=False):
 @pytest.mark.parametrize("fault", [False, True])
 @pytest.mark.parametrize("statistic", [count_statistic, table_statistic(REPLACE_ONE)], ids=["count", "table"])
 def test_refutation(statistic, fault):
-    """ε = 1, δ = 0, false-alarm rate 10⁻³: the claim stands, and halved noise is caught."""
+    """The parameters are ε = 1 and δ = 0, with a false alarm rate of 10⁻³."""
     bound = empirical_epsilon(runs(statistic, ZEROS, 0, fault), runs(statistic, ONE, 1, fault), 0.0)
     assert (bound > 1.0) == fault
 
 
 def test_a_replaced_row_charged_as_an_added_one_is_caught():
-    """Noise of scale 1/ε in each cell, as a reading of the talk cell by cell would have it, costs 2ε."""
+    """If the noise scale of each cell is 1/ε, a replaced row costs 2ε."""
     statistic = table_statistic(ADD_REMOVE)
     assert empirical_epsilon(runs(statistic, ZEROS, 0), runs(statistic, ONE, 1), 0.0) > 1.0
 

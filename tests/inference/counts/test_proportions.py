@@ -1,4 +1,4 @@
-"""Sizes of private tests of a proportion, by other means, and bad input. The talk's tables: tests/paper."""
+"""Tests of the sample size of private tests of a proportion. The tables of the talk are in tests/paper."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RUNS = 400_000
 
 
 def oracle_rows(p0, effect, alpha, beta, epsilon):
-    """Equation 4 by brute force: the normal-Laplace law by quadrature over the normal variable, bisected for N."""
+    """Solve Equation 4 for N by bisection, with numerical integration over the normal variable."""
     middle = p0 + effect / 2
     nodes, weights = np.polynomial.hermite_e.hermegauss(180)
     weights = weights / weights.sum()
@@ -51,13 +51,16 @@ def test_correction_factor_at_values_in_no_table(p0, effect, alpha, beta, epsilo
     printed = 8 * effect**2 / (epsilon**2 * quantiles**2 * (middle * (1 - middle)) ** 2)
     assert correction_factor(p0, effect, **settings) == pytest.approx(0.5 + 0.5 * math.sqrt(1 + printed), rel=1e-12)
     exact = correction_factor(p0, effect, **settings, law="normal-laplace")
-    # The quadrature is good to a few parts in ten thousand where the Laplace kink falls between its nodes.
+    # The numerical integral has a relative error of a few parts in ten thousand near the mode of the Laplace
+    # distribution.
     assert exact == pytest.approx(oracle_rows(p0, effect, alpha, beta, epsilon) / classical, rel=1e-3)
 
 
 @pytest.mark.parametrize(("p0", "effect", "alpha", "beta", "epsilon"), OTHER)
 def test_the_planned_rows_have_the_planned_errors(p0, effect, alpha, beta, epsilon):
-    """At K·N rows of the normal-Laplace model, with its own critical value, both errors are what was asked for."""
+    """Both error rates must be equal to the given rates for K·N rows, with the critical value of the normal-Laplace
+    model.
+    """
     rows = sample_size(p0, effect, alpha=alpha, beta=beta) * correction_factor(
         p0, effect, alpha=alpha, beta=beta, epsilon=epsilon, law="normal-laplace"
     )
@@ -68,7 +71,7 @@ def test_the_planned_rows_have_the_planned_errors(p0, effect, alpha, beta, epsil
     seen = np.mean(noise + abs(effect) > critical)
     assert (
         abs(seen - (1 - beta)) <= 5 * math.sqrt(beta * (1 - beta) / RUNS) + 0.002
-    )  # the critical value is simulated too
+    )  # the critical value is also simulated
 
 
 @pytest.mark.parametrize("law", ["normal", "normal-laplace"])
@@ -83,7 +86,7 @@ def test_inverses(law):
 
 
 def test_power_is_the_law_beyond_the_critical_values():
-    """At p₀ the level; elsewhere by quadrature of the two-sided rejection region."""
+    """The power at p₀ is the level. Otherwise, it is compared with a numerical integral over the rejection region."""
     p0, p, rows, epsilon, alpha = 0.25, 0.4, 100, 0.1, 0.05
     assert power(p0, p0=p0, rows=rows, alpha=alpha, epsilon=epsilon) == pytest.approx(alpha)
     assert power(p0, p0=p0, rows=rows, alpha=alpha) == pytest.approx(alpha)

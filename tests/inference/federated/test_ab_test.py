@@ -1,4 +1,4 @@
-"""Private differences: coverage, the price, refusals before noise, and attempts at refutation. Seeded."""
+"""Tests of private differences: coverage, privacy cost, errors and attempts at refutation. The noise has a seed."""
 
 import math
 
@@ -32,7 +32,7 @@ def test_a_private_arm_recovers_mean_and_variance():
 
 @pytest.mark.parametrize("trials", [1, 3, 50])
 def test_the_private_variance_is_unbiased_with_its_stated_noise(trials):
-    """Over draws of people and coins, also for small n, where the corrections of the squared mean matter."""
+    """The simulation includes small n, for which the correction of the squared mean is important."""
     rng = np.random.default_rng(1)
     n, runs = 30, 40_000
     mean, moment = (PoissonBinomial(trials, 0.25, squares=squares) for squares in (False, True))
@@ -64,7 +64,7 @@ def test_both_moments_together_keep_the_budget():
 
 
 def test_a_share_that_reads_the_variance():
-    """Of a generous budget the mean leaves enough for the variance; of a tight one the paper's 1 %."""
+    """With a large budget, the variance has a larger share. With a small budget, it has the 1 % of the paper."""
     tight = settle(500, radius=1.0, epsilon=0.5, delta=1e-6)
     assert tight == settle(500, radius=1.0, epsilon=0.5, delta=1e-6, mean_share=0.99)
     settings = settle(500, radius=1.0, epsilon=4, delta=1e-6)
@@ -85,7 +85,10 @@ def test_the_central_baseline_keeps_the_budget():
 
 @pytest.mark.parametrize("target", ["pate", "sate"])
 def test_coverage_of_the_whole_thing(target):
-    """300 complete runs at 90 %: 0.9 ± 0.06 is 3.5 standard deviations; constant effects, so that SATE is tight."""
+    """The test uses 300 runs and intervals at level 90 %. The tolerance of 0.06 is 3.5 standard errors.
+
+    The effects are constant, so the interval for SATE is tight.
+    """
     rng = np.random.default_rng(2)
     covered = 0
     for run in range(300):
@@ -136,12 +139,12 @@ def test_arms_that_are_none_are_refused(rows):
         settle(rows, **ARM)
 
 
-# Attempts at refutation. False alarm of each: 10⁻³, and none once the seeds have passed.
+# Attempts at refutation. Each has a false alarm rate of 10⁻³, and the seeds are fixed.
 
 EPSILON = 1.0
 LOW, MOVED = np.full(6, -1.0), np.append(np.full(5, -1.0), 1.0)
 SMALL, GROWN = np.zeros(6), np.append(np.zeros(5), 1.0)
-CLAIMS = [  # the sum that tells most, and a share of the budget that gives it nearly all
+CLAIMS = [  # the sum with the largest loss and a share of the budget that is almost all for this sum
     pytest.param(0, 0.99, LOW, MOVED, id="mean"),
     pytest.param(1, 0.01, SMALL, GROWN, id="squares"),
 ]
@@ -170,7 +173,7 @@ def test_twice_the_signal_is_caught(which, share, values, neighbour):
 
 @pytest.mark.slow
 def test_a_theta_for_more_people_than_there_are_is_caught():
-    """A dishonest server that claims 60 people where there are 6 gets a θ that does not protect them."""
+    """The server claims that there are 60 people instead of 6. The value of θ does not protect these people."""
     settings = settle(60, radius=1.0, epsilon=EPSILON, delta=DELTA, trials=40)
     noise = SeededNoise(12)
     first, second = (np.array([settings.mean.reports(rows, noise).sum() for _ in range(RUNS)]) for rows in (LOW, MOVED))

@@ -1,4 +1,4 @@
-"""Intervals from arms: the formulas, against the paper's own and against loops."""
+"""Tests of intervals from several arms, which are compared with the formulas of the paper and with loops."""
 
 import math
 
@@ -41,13 +41,13 @@ def test_overlap_takes_off_what_coins_and_people_share():
 
 
 def test_a_variance_that_tells_nothing_is_taken_at_its_largest():
-    """ω = 3/50/0.001 = 60: the interval is that of R²."""
+    """The noise of the variance is ω = 3/50/0.001 = 60, so the interval uses the largest variance R²."""
     _, half = combine([Arm(50, 0.0, -4.0, noise=0.001, variance_noise=9.0, radius=2.0)], [1.0], 0.9)
     assert half == pytest.approx(normal_quantile(0.9) * math.sqrt(0.001 + 4 / 50))
 
 
 def test_a_noisy_variance_near_its_noise_does_not_narrow_sate():
-    """Where noise explains the difference between two variances, nothing is taken off for it."""
+    """If the difference of two variances may be due to noise, it must not reduce the interval."""
     noisy = {"noise": 1e-3, "variance_noise": 0.04, "radius": 1.0}
     arms = [Arm(100, 0.0, 0.3, **noisy), Arm(100, 0.0, 0.0, **noisy)]
     assert combine(arms, [1, -1], 0.9, target="sate")[1] == combine(arms, [1, -1], 0.9)[1]

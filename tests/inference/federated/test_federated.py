@@ -1,5 +1,7 @@
-"""Joint estimates from several holders: against their pooled rows, with drop-outs, and attempts at refutation.
-Seeded."""
+"""Tests of estimates from several holders: comparison with the pooled rows, missing holders and attempts at refutation.
+
+The noise has a seed.
+"""
 
 import math
 import sys
@@ -37,7 +39,9 @@ def pooled(frames, sex=None, new=None):
 
 
 def test_estimates_are_those_of_the_pooled_rows():
-    """Every mean and difference within 4.5 of its own noise's standard deviations, about 10⁻⁵ each."""
+    """The tolerance for each mean and each difference is 4.5 standard deviations of the noise. The probability of a
+    false alarm is about 10⁻⁵ for each of them.
+    """
     frames, agreed = tables(3, 6000), plan(trials=1024)
     found = federate(agreed, aggregator(agreed, frames))
     assert [stratum.label for stratum in found.strata] == ["SEX=1", "SEX=2"]
@@ -66,7 +70,6 @@ def test_estimates_are_those_of_the_pooled_rows():
 
 
 def test_one_stratum_of_two_arms_is_the_private_difference():
-    """The same width as of the same people under one roof: splitting them over holders costs nothing."""
     frames, agreed = tables(3, 1000), plan(strata=())
     found = federate(agreed, aggregator(agreed, frames))
     alone = private_difference(
@@ -87,7 +90,9 @@ def test_means_only():
 
 @pytest.mark.slow
 def test_intervals_cover_the_truth_as_often_as_they_say():
-    """300 runs of 90 % intervals, fresh people each: 0.9 ± 0.06 is 3.5 standard deviations."""
+    """The test uses 300 runs with new people and intervals at level 90 %. The tolerance of 0.06 is
+    3.5 standard errors.
+    """
     covered = np.zeros(3)
     for run in range(300):
         frames, agreed = tables(3, 700, seed=run), plan(epsilon=2.0)
@@ -123,7 +128,7 @@ def test_a_holder_that_drops_out_between_the_questions_leaves_a_valid_estimate()
 
 
 def test_more_rows_missing_than_agreed_publishes_nothing():
-    """An aggregator that lost half of the rows without telling: the count inside the sum shows it."""
+    """The aggregator loses half of the rows without a message, which is detected by the count in the sum."""
     frames, agreed = tables(3, 500), plan()
     whole, one = aggregator(agreed, frames), aggregator(agreed, frames[:1])
 
@@ -161,15 +166,15 @@ def test_an_arm_of_one_row_stops_it_before_any_noise():
         federate(agreed, aggregator(agreed, frames, noise=ForbiddenNoise()))
 
 
-# Attempts at refutation: one person's outcome, from one end of the range to the other. False alarm of each: 10⁻³, and
-# none once the seeds have passed.
+# Attempts at refutation, in which the outcome of a person moves from one end of the range to the other. Each has a
+# false alarm rate of 10⁻³, and the seeds are fixed.
 
 RUNS, DELTA, EPSILON = 20_000, 0.05, 1.0
 SUM_OF_VALUES, SUM_OF_SQUARES = 0, 1
 
 
 def answers(place, frames, agreed, source):
-    """The sum that the server sees, over many runs at once: each holder's people report `RUNS` times."""
+    """Return the sum that the server receives, for `RUNS` runs at once."""
     rows = sum(len(frame) for frame in frames)
     chosen = agreed.arm_settings([rows])[0]
     mechanism = chosen.mean if place == SUM_OF_VALUES else chosen.squares
@@ -181,7 +186,9 @@ def answers(place, frames, agreed, source):
 
 
 def neighbours(low, high):
-    """Three holders of two people each; the first person's value moves."""
+    """Return the tables of three holders with two people each. In the second list, the value of the first person is
+    different.
+    """
     first = [pd.DataFrame({"DAYS": [low, low]}) for _ in range(3)]
     second = [frame.copy() for frame in first]
     second[0].loc[0, "DAYS"] = high
@@ -211,7 +218,6 @@ def test_twice_the_signal_is_caught(place, share, ends):
 
 
 def test_the_answers_that_are_attacked_are_the_holders_own(monkeypatch):
-    """One run of `answers` draws as `TableHolder` does: the same numbers from the same source."""
     monkeypatch.setattr(sys.modules[__name__], "RUNS", 1)
     frames, _ = neighbours(0.0, 10.0)
     agreed = plan(**ONE_CELL)
@@ -223,7 +229,9 @@ def test_the_answers_that_are_attacked_are_the_holders_own(monkeypatch):
 
 
 def test_a_theta_that_forgets_the_drop_outs_is_caught(monkeypatch):
-    """One of three holders leaves: θ is for four people, not six, and a θ for more is refuted by the same attack."""
+    """If a holder is missing, θ must be computed for the four people of the other holders. The attack must refute a
+    larger value of θ.
+    """
     agreed = plan(**ONE_CELL, mean_share=0.99, missing=1, largest_share=0.34)
     assert agreed.rows_left(6) == 4
 
@@ -245,11 +253,14 @@ def test_a_theta_that_forgets_the_drop_outs_is_caught(monkeypatch):
     assert bound(agreed.arm_settings([6])[0]) > EPSILON
 
 
-# Units of several rows. Of small cells the laws of the sums are exact, so nothing is sampled.
+# Units of several rows. The distributions of the sums are exact for small cells, so no simulation is needed.
 
 
 def laws(chosen, unit, others, low=0.0, high=10.0):
-    """The law of both sums of a cell, of `others` people at one end and a unit's rows at either: two matrices."""
+    """Return the joint distribution of the two sums of a cell, for the two possible values of a unit.
+
+    The cell has `others` people at one end of the range.
+    """
 
     def law(mechanism, value, rows):
         unit = (value - 5) / 5
@@ -263,7 +274,7 @@ def laws(chosen, unit, others, low=0.0, high=10.0):
 
 
 def delta_of(pairs, epsilon):
-    """The least δ at ε of independent pairs of laws, either way, from their privacy losses."""
+    """Return the smallest δ at ε for independent pairs of distributions in both directions."""
     one, two = (reduce(np.multiply.outer, [pair[side].ravel() for pair in pairs]).ravel() for side in (0, 1))
     return max(np.maximum(p - np.exp(epsilon) * q, 0).sum() for p, q in ((one, two), (two, one)))
 
@@ -281,7 +292,9 @@ def test_a_unit_s_rows_in_one_cell_cost_at_most_epsilon(low, high):
 
 
 def test_a_unit_s_rows_in_two_cells_cost_at_most_epsilon():
-    """Of which one is large, so its θ is larger; only the mean's sums, whose laws are small enough to be joined."""
+    """One of the cells is large, so its θ is larger. Only the sums of the means are used because of the size of the
+    distributions.
+    """
     agreed = plan(**UNITS)
     pairs = []
     for rows, unit in ((7, 2), (16, 1)):
@@ -296,18 +309,18 @@ def test_holders_use_so_many_rows_of_a_unit_whatever_their_outcomes_are():
     holders = [TableHolder(agreed, frame, SeededNoise(i)) for i, frame in enumerate(frames)]
     sizes = [holder.answer(agreed.sizes()) for holder in holders]
     assert sum(map(sum, sizes)) == 3 * 100 * 2
-    # Of replaced outcomes, and in another order of units, the same places are used.
+    # If the outcomes are replaced or the units are reordered, the same rows are used.
     other = frames[0].assign(DAYS=10 - frames[0]["DAYS"]).sort_values("HOME", ascending=False, kind="stable")
     assert list(TableHolder(agreed, other, SeededNoise(0)).answer(agreed.sizes())) == list(sizes[0])
-    # A row that is not used is not looked at: an outcome that is out of bounds there makes nothing fail.
+    # A row that is not used is not validated, so an outcome that is out of bounds raises no error.
     misfit = frames[0].assign(DAYS=frames[0]["DAYS"].where(_used(frames[0]["HOME"], agreed), 999))
     assert (misfit["DAYS"] == 999).any()
     assert list(TableHolder(agreed, misfit, SeededNoise(0)).answer(agreed.sizes())) == list(sizes[0])
     found = federate(agreed, InProcessAggregator(holders))
     assert found.unit == "all rows with one HOME, of which at most 2 are used"
-    single = federate(plan(), aggregator(plan(), tables(3, 200)))  # as many rows, each a unit
+    single = federate(plan(), aggregator(plan(), tables(3, 200)))  # the same number of rows with one row per unit
     width = [each.overall.difference.upper - each.overall.difference.lower for each in (found, single)]
-    assert 1.4 < width[0] / width[1] < 3  # noise of two rows at once, and people that may be alike
+    assert 1.4 < width[0] / width[1] < 3  # the noise is for two rows, and the rows of a unit may be correlated
     assert abs(found.overall.difference.value - EFFECT) < 3 * width[0]
     unique = plan(unit="HOME")
     with pytest.raises(InputError, match="values of unit column 'HOME' repeat, but no two rows may share one"):

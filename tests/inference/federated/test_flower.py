@@ -1,6 +1,6 @@
-"""Secure sums on Flower: the integers of the in-process sums, holders that drop out, and what the server gets to see.
+"""Tests of secure sums with Flower: the sums, missing holders, and the values that the server can see.
 
-What needs Flower's environment (`make flower`) is skipped where that is not there.
+Tests that need the environment of Flower (`make flower`) are skipped if it is not installed.
 """
 
 import json
@@ -31,22 +31,25 @@ MODULI = (2**46, 2**46, 1000)
 
 @pytest.fixture
 def environment(flower_python, monkeypatch):
-    """Where the environment is there, the aggregator finds it, wherever pytest was started."""
+    """Use the environment of Flower if it is installed, for any working directory."""
     monkeypatch.setenv(FLOWER.variable, flower_python)
 
 
 def says(numbers, **cases):
-    """A holder's command: prints these numbers; for a question of another kind, what `cases` says, as Python."""
+    """Return the command of a holder that prints the given numbers.
+
+    For another kind of question, the command runs the Python statement in `cases`.
+    """
     body = "import json, os, signal, sys, time; kind = json.load(sys.stdin)['kind']\n"
     for kind, statement in cases.items():
         body += f"if kind == {kind!r}: {statement}\n"
     return [sys.executable, "-I", "-c", body + f"print({json.dumps(list(numbers))!r})"]
 
 
-DIES = "os.kill(os.getppid(), signal.SIGKILL)"  # the holder's whole process, in the middle of the protocol
+DIES = "os.kill(os.getppid(), signal.SIGKILL)"  # the process of the holder in the middle of the protocol
 
 
-# Without Flower.
+# --- Tests without Flower
 
 
 def test_limbs_carry_whole_numbers_without_loss():
@@ -58,7 +61,7 @@ def test_limbs_carry_whole_numbers_without_loss():
     assert worker.joined(worker.limbs(numbers, count)) == numbers
     twice = worker.limbs(numbers, count) + worker.limbs(numbers[::-1], count)
     assert worker.joined(twice) == [a + b for a, b in zip(numbers, numbers[::-1], strict=True)]
-    most = (worker.MODULUS_RANGE - 1) // (3 * worker.LIMB)  # with Flower's offset, as it sums them
+    most = (worker.MODULUS_RANGE - 1) // (3 * worker.LIMB)  # including the offset that Flower adds
     assert most >= 2**14
 
 
@@ -102,12 +105,14 @@ def test_an_environment_that_is_not_there(monkeypatch, tmp_path):
         pass
 
 
-# With Flower.
+# --- Tests with Flower
 
 
 @pytest.mark.slow
 def test_the_worker_s_own_checks(flower_python, repo_root):
-    """A holder lets only the protocol through, with the settings agreed on, and unmasks once for enough holders."""
+    """A holder accepts only the protocol with the given settings, and it removes the masks once if there are enough
+    holders.
+    """
     done = subprocess.run(
         [flower_python, "-I", "-c", GUARD_CHECKS, str(repo_root / "inference" / "federated")],
         capture_output=True,
@@ -182,7 +187,10 @@ print("passed", passed, "refused", refused)
 @pytest.mark.slow
 @pytest.mark.usefixtures("environment")
 def test_the_sums_are_those_of_the_in_process_aggregator_with_one_of_four_dropping_out():
-    """Tables, plan, coins: both questions give the same integers; the third holder's process dies during the second."""
+    """The sums must be equal to the sums of the aggregator in this process.
+
+    The process of the third holder is killed during the second question.
+    """
     agreed = plan(holders=4, missing=1, largest_share=0.3)
     members = [TableHolder(agreed, frame, SeededNoise(i)) for i, frame in enumerate(tables(4, 2000))]
     simulated = InProcessAggregator(members, needed=3)
@@ -241,15 +249,17 @@ def test_a_whole_estimate_on_flower_is_the_simulated_one(tmp_path):
 
 
 def vectors():
-    """Four holders' canaries: numbers whose limbs and digits nothing else has. Shape (4, 3)."""
+    """Return the numbers of four holders, with shape (4, 3). The limbs and digits of the numbers are unique."""
     rng = np.random.default_rng(20261121)
     large = rng.integers(2**40, 2**44, (4, 2))
     return np.concatenate([large, rng.integers(0, 200, (4, 1))], axis=1).tolist()
 
 
 def look(commands, folder, timeout=8):
-    """Run one question while looking into the server all the time: the total, and which of each vector's traces were
-    seen."""
+    """Run a question and search the memory of the server at the same time.
+
+    Return the total, the places of the vectors that were found, and the sums.
+    """
     expected = {place: process_memory.traces(vector[:2]) for place, vector in enumerate(vectors())}
     seen, stop = set(), threading.Event()
     with flower(commands, missing=1, timeout=timeout, folder=folder) as running:
@@ -279,23 +289,25 @@ def look(commands, folder, timeout=8):
 @pytest.mark.slow
 @pytest.mark.usefixtures("environment")
 def test_no_holder_s_number_is_in_the_server_s_memory_or_log(tmp_path):
-    """Looked for all the time, one of four holders dying in between; the sum, which may be there, is found."""
+    """The memory and the log are searched at all times, and one of the four holders is killed. The search must find the
+    sum.
+    """
     commands = [says(vector) for vector in vectors()]
     commands[1] = says(vectors()[1], canaries=DIES)
     total, shown, sums = look(commands, tmp_path / "run")
     stayed = [vector for place, vector in enumerate(vectors()) if place != 1]
     assert total.sums.tolist() == [sum(column) % m for column, m in zip(zip(*stayed, strict=True), MODULI, strict=True)]
     assert total.holders == 3
-    assert sums  # the search finds what is there
+    assert sums  # the search finds the sum
     assert shown == set()
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("environment")
 def test_without_masks_the_same_search_finds_every_holder_s_number(tmp_path, monkeypatch):
-    """The test above can fail: a worker whose masks are all zero gives the same sums, and is caught.
+    """The test above must fail if all masks are zero, which does not change the sums.
 
-    The last holder takes its time, so that a slow search sees the others' vectors while the server has them.
+    The last holder is slow, so that a slow search can find the vectors of the other holders.
     """
     source = Path(worker.__file__).read_text("utf-8")
     broken = source.replace("words & np.uint64(num_range - 1)", "words & np.uint64(0)")
@@ -318,7 +330,7 @@ def test_numbers_wrap_at_their_own_modulus_and_each_kind_is_asked_once():
         total = running.total(SumQuestion("first", (10, 2**62)))
         assert total.sums.tolist() == [4, (2**63) % 2**62]
         assert running.total(SumQuestion("second", (10, 2**62))).sums.tolist() == total.sums.tolist()
-        with pytest.raises(TooFewHolders):  # a second sum with somebody missing would show what is missing
+        with pytest.raises(TooFewHolders):  # if a holder is missing, a second sum would show its numbers
             running.total(SumQuestion("first", (10, 2**62)))
 
 
@@ -371,7 +383,7 @@ def test_the_processes_end_with_the_block_and_the_folder_goes(monkeypatch):
     assert server.poll() is not None
 
 
-# Strangers.
+# --- Unknown clients
 
 OUTSIDER = """
 import json, sys, time
@@ -390,8 +402,10 @@ app.start_client_internal(server_address=settings["address"], node_config={}, lo
 @pytest.mark.slow
 @pytest.mark.usefixtures("environment")
 def test_outsiders_that_come_first_take_no_holder_s_place_and_block_nothing(tmp_path, flower_python, monkeypatch):
-    """One without TLS, one with a key of its own: both are refused before any holder is there, and a run's numbers are
-    those of its holders. Another one that comes later is refused as well."""
+    """If a client has no TLS or has its own key, it must be refused before a holder is connected and also later.
+
+    They must not change the sums of the holders.
+    """
     settings, said, start = tmp_path / "server" / "settings.json", [], module._start
 
     def outsider(kind):
@@ -420,7 +434,9 @@ def test_outsiders_that_come_first_take_no_holder_s_place_and_block_nothing(tmp_
 @pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize("missing", [0, 1])
 def test_a_holder_with_a_wrong_key_counts_as_one_that_never_comes(tmp_path, monkeypatch, missing):
-    """It is refused and ends; the others go on if one may be missing, else the sentence says who did not come."""
+    """The holder is refused. If one holder may be missing, the run continues, and otherwise the
+    error names the holder.
+    """
     start = module._start
 
     def swapped(python, role, folder, given):
@@ -443,13 +459,15 @@ def test_a_holder_with_a_wrong_key_counts_as_one_that_never_comes(tmp_path, monk
 
 @pytest.mark.slow
 def test_a_node_acts_for_itself_alone(flower_python, repo_root, tmp_path):
-    """By Flower's own stub: no key, a foreign key, another's number, another's message, a second node, and leaving."""
+    """The test uses the client of Flower. There is no key, or the key is different, or the number or the message is
+    from another node. The client is also used as a second node and to leave.
+    """
     folder = repo_root / "inference" / "federated"
     for arguments in (["server", "127.0.0.1", tmp_path / "s"], ["holder", tmp_path / "a", tmp_path / "b"]):
         subprocess.run([flower_python, "-I", str(folder / "_flower_keys.py"), *map(str, arguments)], check=True)
     assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("*/key.pem")} == {0o600}
     again = [flower_python, "-I", str(folder / "_flower_keys.py"), "holder", str(tmp_path / "a")]
-    assert subprocess.run(again, capture_output=True).returncode != 0  # it replaces no key
+    assert subprocess.run(again, capture_output=True).returncode != 0  # an existing key is not replaced
     command = [flower_python, "-I", "-c", NODES, str(folder), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -522,7 +540,6 @@ print("refused", refused)
 @pytest.mark.slow
 @pytest.mark.usefixtures("environment")
 def test_a_holder_s_command_ends_with_the_run_even_if_its_holder_was_killed(tmp_path):
-    """Of four commands two take for ever: one of a holder that lives, one of a holder that is killed meanwhile."""
     for_ever = "open(os.environ['PIDS'] + sys.argv[1], 'w').write(str(os.getpid())); {}; time.sleep(600)"
     pids = tmp_path / "pids-"
     commands = [says([1]), says([1])]
@@ -553,7 +570,7 @@ with flower([[sys.executable, "-I", "-c", waits, sys.argv[1]]] * 3, timeout=60) 
 @pytest.mark.slow
 @pytest.mark.usefixtures("environment")
 def test_commands_end_when_the_run_itself_is_killed(tmp_path):
-    """By kill -9: nothing of it is left to end them."""
+    """Since the run is killed with kill -9, it cannot end the processes that it has started."""
     run = subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path / "pid-")])
     deadline = time.monotonic() + 120
     while len(list(tmp_path.glob("pid-*"))) < 3 and time.monotonic() < deadline:

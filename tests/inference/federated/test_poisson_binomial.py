@@ -1,6 +1,6 @@
-"""The mechanism draws what it says, its estimates are unbiased with the stated variance, and bad input draws nothing.
+"""Tests of the Poisson-binomial mechanism: its distribution, the bias and variance of its estimates, and its errors.
 
-Seeded: a test that has passed once cannot fail by chance.
+The noise has a seed, so the tests cannot fail by chance.
 """
 
 import math
@@ -19,7 +19,7 @@ VALUES = np.array([-2.0, -0.5, 0.0, 1.3, 2.0])
 
 @pytest.mark.parametrize("source", [SeededNoise(3), SecureNoise()])
 def test_reports_are_binomial_with_the_probability_of_their_value(source):
-    """Chi-square for each value; with fresh randomness a false alarm in one run of 10⁶."""
+    """A chi-squared test is used for each value, with a false alarm rate of 10⁻⁶ for new random numbers."""
     mechanism = PoissonBinomial(trials=9, theta=0.2, radius=2.0)
     for value in VALUES:
         reports = mechanism.reports(np.full(20_000, value), source)

@@ -1,4 +1,4 @@
-"""What holders agree on: cells, moduli, θ for those who are sure to be there, and what is refused."""
+"""Tests of the plan of the holders: cells, moduli, the value of θ and errors."""
 
 import json
 import math
@@ -47,7 +47,9 @@ def test_each_cell_gets_the_theta_of_its_own_size():
 
 @pytest.mark.parametrize(("missing", "share"), [(1, 0.4), (2, 0.3)])
 def test_theta_is_for_those_who_stay(missing, share):
-    """With the declared drop-outs gone, the coins that are left keep ε; θ of the full size would not."""
+    """The privacy cost must be ε if the declared number of holders is missing. It is larger if θ is computed for all
+    holders.
+    """
     agreed = plan(holders=4, missing=missing, largest_share=share)
     settings = agreed.arm_settings([1000, 0, 0, 0])[0]
     left = 1000 - missing * math.floor(1000 * share)

@@ -1,7 +1,6 @@
-"""Accounting of the Poisson-binomial mechanism against slow convolutions, and against every worse case that small n
-allows.
+"""Tests of the accounting of the Poisson-binomial mechanism, which is compared with convolutions for small n.
 
-Nothing here is random.
+The tests are not random.
 """
 
 import math
@@ -25,7 +24,7 @@ from equistrata.privacy.budget import Rho
 
 
 def law(low, high, theta):
-    """The law of `low` coins of ½ − θ and `high` coins of ½ + θ, by convolution."""
+    """Return the distribution of `low` coins with ½ − θ and `high` coins with ½ + θ by convolution."""
     return np.convolve(
         binom.pmf(np.arange(low + 1), low, 0.5 - theta), binom.pmf(np.arange(high + 1), high, 0.5 + theta)
     )
@@ -47,7 +46,6 @@ def test_exact_is_the_convolution(n, m, theta):
 
 
 def test_a_window_changes_nothing(monkeypatch):
-    """Wide laws are summed over a window only; compare with the whole range of z."""
     settings = [(n, m, theta) for n, m in ((3000, 1), (300, 20)) for theta in (0.01, 0.25)]
     windowed = [renyi_exact(*setting, order) for setting in settings for order in (1.5, 2, 64)]
     assert sum_law.law_of(3000, 1, 0.01).high - sum_law.law_of(3000, 1, 0.01).low < 2000
@@ -69,7 +67,6 @@ def test_rows_worked_on_in_blocks_change_nothing(monkeypatch):
 
 @pytest.mark.parametrize(("n", "m"), [(2, 1), (6, 1), (25, 1), (3, 2), (4, 4), (8, 3)])
 def test_no_other_neighbours_are_further_apart(n, m):
-    """Every mixture of the others' trials, both directions: the case that is accounted for is the worst."""
     for theta, order in product((0.05, 0.25), (1.1, 2, 16, 200)):
         claimed = renyi_exact(n, m, theta, order)
         others = (n - 1) * m
@@ -89,7 +86,7 @@ def test_fast_is_within_one_percent_and_never_below(theta):
 
 
 def test_small_divergences_keep_their_digits():
-    """For small θ²m/n: D_α = α·2θ²·m/(n(¼ − θ²)), to first order in α·θ²·m/n."""
+    """For small θ²m/n, the divergence is D_α = α·2θ²·m/(n(¼ − θ²)) to first order in α·θ²·m/n."""
     for n, m, theta, order in ((10**7, 1, 1e-3, 2), (10**6, 3, 1e-5, 5), (2000, 64, 1e-6, 2)):
         leading = order * 2 * theta**2 * m / (n * (0.25 - theta**2))
         assert renyi_exact(n, m, theta, order) == pytest.approx(leading, rel=1e-5)
@@ -99,7 +96,7 @@ def test_small_divergences_keep_their_digits():
 @pytest.mark.parametrize("rho", [1e-6, 0.01, 2.0])
 @pytest.mark.parametrize("delta", [1e-9, 1e-2])
 def test_conversion_to_epsilon_agrees_with_opendp(rho, delta):
-    """Of a Gaussian's curve, where OpenDP's zCDP conversion is the same proposition at the best order."""
+    """The curve of a Gaussian is used, for which OpenDP's conversion of zCDP is the same at the best order."""
     assert epsilon_of(lambda order: rho * order, delta) == pytest.approx(Rho(rho).epsilon(delta), rel=1e-4)
 
 

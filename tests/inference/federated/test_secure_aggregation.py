@@ -1,4 +1,4 @@
-"""Adding modulo M, holders that drop out, and answers that no honest holder gives."""
+"""Tests of sums modulo M with missing holders and invalid answers."""
 
 import numpy as np
 import pytest

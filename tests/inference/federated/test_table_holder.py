@@ -1,4 +1,4 @@
-"""A holder's answers, against a slow count of its rows, and what it refuses before it draws a coin."""
+"""Tests of the answers of a holder, which are compared with a slow count, and of its errors."""
 
 import math
 import os
@@ -20,7 +20,7 @@ SIZES = [900, 900, 900, 900]
 
 
 class Means:
-    """Gives each person's expected number of heads, rounded: the reports without their noise."""
+    """A source that returns the rounded mean of each report, so that the reports have no noise."""
 
     def spawn(self, stream):
         return self
@@ -43,7 +43,7 @@ def cells(frame):
 
 @pytest.fixture
 def frame():
-    """One table with everything in it: absent outcomes, a third arm, both ends of the range."""
+    """Return a table with missing outcomes, a third arm and values at both ends of the range."""
     found = tables(1, 700)[0]
     found.loc[::7, "DAYS"] = np.nan
     found.loc[1::11, "NEW"] = 9
@@ -59,7 +59,7 @@ def test_sizes_are_its_rows_in_each_cell(frame):
 
 
 def test_sums_are_the_reports_of_each_cell_s_people(frame):
-    """Without noise the sums of reports are what θ makes of each value, and the last part counts who reported."""
+    """Without noise, the sums are given by θ and the values. The last part is the number of reports."""
     agreed = plan(trials=2**20)
     answer = holder(frame, Means(), trials=2**20).answer(agreed.sums(SIZES)).reshape(3, 4)
     for place, (settings, values) in enumerate(zip(agreed.arm_settings(SIZES), cells(frame), strict=True)):
@@ -81,7 +81,8 @@ def test_coins_are_fresh_in_every_cell_and_follow_the_source(frame):
     assert first.tolist() != holder(frame, SeededNoise(2)).answer(agreed.sums(SIZES)).tolist()
     same = pd.DataFrame({"SEX": [1, 2] * 200, "NEW": 0, "DAYS": 4.0})
     coins = holder(same, SeededNoise(3)).answer(agreed.sums(SIZES)).reshape(3, 4)
-    assert coins[0, 0] != coins[0, 2]  # alike people of two strata: alike sums would mean one stream
+    # The people of two strata are equal, so equal sums would mean the same random numbers.
+    assert coins[0, 0] != coins[0, 2]
 
 
 def test_values_are_clipped_as_agreed_and_others_stay_as_they_were(frame):
@@ -150,8 +151,10 @@ def test_questions_that_do_not_follow_from_the_plan_draw_no_coin(frame, asked, s
 
 
 def test_a_server_that_claims_too_few_people_is_caught_where_it_shows(frame):
-    """Fewer than this holder alone has: refused. More than there are would weaken θ, and shows to nobody; see the
-    docs."""
+    """The claim is refused if it is smaller than the number of rows of this holder.
+
+    If the number is too large, the value of θ is not correct. This cannot be detected by a holder. See the docs.
+    """
     agreed = plan()
     with pytest.raises(InputError, match="SEX=1, control is said to have fewer rows"):
         holder(frame).answer(agreed.sums([len(cells(frame)[0]) - 1, 900, 900, 900]))
@@ -186,7 +189,7 @@ def test_rows_that_do_not_fit_are_refused_without_a_coin_or_a_quote(frame, chang
     assert not any(str(value) in str(caught.value) for value in change.values())
 
 
-# The state folder.
+# --- The state folder
 
 
 def test_each_question_is_answered_once_and_no_number_is_kept(frame, tmp_path):
@@ -201,11 +204,11 @@ def test_each_question_is_answered_once_and_no_number_is_kept(frame, tmp_path):
     assert len(notes) == 2
     assert [note.read_bytes() for note in notes] == [b"", b""]
     assert (os.stat(state).st_mode & 0o777, os.stat(notes[0]).st_mode & 0o777) == (0o700, 0o600)
-    holder(frame, SeededNoise(1), state, epsilon=0.5).answer(plan(epsilon=0.5).sizes())  # another plan
+    holder(frame, SeededNoise(1), state, epsilon=0.5).answer(plan(epsilon=0.5).sizes())  # this is another plan
 
 
 def test_of_two_at_once_one_is_refused(frame, tmp_path, monkeypatch):
-    """The note is made by exclusive creation: a second process that passed the check still does not answer."""
+    """The file must be created exclusively, so that the question is not answered by two processes at the same time."""
     own = holder(frame, state=tmp_path / "state")
     own.answer(plan().sizes())
     real = TableHolder._check_once
@@ -213,7 +216,7 @@ def test_of_two_at_once_one_is_refused(frame, tmp_path, monkeypatch):
 
     def late(self, kind):
         if not passed:
-            passed.append(kind)  # looked before the other's note was there
+            passed.append(kind)  # the check was before the file of the other process
             return
         real(self, kind)
 

@@ -1,7 +1,8 @@
-"""Every mean, sum and count: its true cost is at most its price, and nothing but noise tells of the rows.
+"""Tests that the true cost of each mean, sum and count is at most its charge, and that the rest does not depend on the
+rows.
 
-By `recorder`, on a table and a neighbour: one row more where the number of rows is private, one row replaced where it
-is declared public. The row is as far out as can be, so that Gaussian noise costs all that is charged.
+The tests use `recorder` with a table and a neighbouring table. A row is added if the number of rows is private, and a
+row is replaced if the number is public. The row is an extreme value, so that Gaussian noise has the full cost.
 """
 
 from functools import partial
@@ -31,7 +32,7 @@ from equistrata.privacy.noise import SeededNoise
 
 RHO = Rho(0.5)
 OUTSIDE, LOWEST = 1e9, -1e9
-HOURS = np.append(np.random.default_rng(0).normal(38, 12, 1199), LOWEST)  # enough for a tail histogram
+HOURS = np.append(np.random.default_rng(0).normal(38, 12, 1199), LOWEST)  # enough rows for a tail histogram
 NEIGHBOUR = {"public": np.append(HOURS[:-1], OUTSIDE), "noisy": np.append(HOURS, OUTSIDE)}
 GROUPS = {(1, 1): HOURS, (1, 2): HOURS[:700], (2, 1): HOURS[:30], (2, 2): HOURS[:0]}
 SHARES = dict.fromkeys(GROUPS, 0.25)
@@ -40,7 +41,7 @@ SIZES = pytest.mark.parametrize("sizes", ["public", "noisy"])
 
 
 def strata(sizes, key=(1, 1)):
-    """The strata, and the same with one row more, or another, in one of them."""
+    """Return the strata and a neighbour, in which a row of one stratum is added or replaced."""
     first = {"public": np.append(GROUPS[key][:-1], OUTSIDE), "noisy": np.append(GROUPS[key], OUTSIDE)}
     return GROUPS, GROUPS | {key: first[sizes]}
 
@@ -99,7 +100,7 @@ def test_means_of_strata(tmp_path, sizes, weights, estimator):
 @pytest.mark.parametrize("present", [True, False])
 @pytest.mark.parametrize("estimator", [stratified_coinpress, hierarchical_coinpress])
 def test_means_by_shares_of_the_people(tmp_path, present, estimator):
-    """One row more, with a value or without one, which is in one count alone."""
+    """A row is added with a value, or without a value so that it changes only a single count."""
     absent = {(1, 1): 500, (1, 2): 10, (2, 1): 0, (2, 2): 300}
 
     def make(rows, noise):
@@ -123,7 +124,7 @@ LAPLACE = {"radius": 40, "epsilon": 1.0, "sigma": 14}
 
 
 def test_laplace_means(tmp_path):
-    """The price is ε, and ε²/2 in zCDP, which a Laplace draw is counted with here."""
+    """The cost is ε, and the recorder counts a Laplace sample as ε²/2 in zCDP."""
     out = [np.append(HOURS[:-1], place) for place in (1e9, -1e9)]
     assert_kept(lambda values, noise: laplace_mean(values, **LAPLACE, noise=noise), out, tmp_path / "one")
     groups = [GROUPS | {(1, 1): values} for values in out]
@@ -169,7 +170,7 @@ def test_counts(tmp_path, relation):
     assert_kept(make, (np.array([0, 1, 1]), np.array([1, 1, 1])), tmp_path / "count")
 
 
-# Planted faults.
+# --- Planted faults
 
 
 def test_noise_too_small_by_a_tenth_is_caught(monkeypatch, tmp_path):
@@ -197,7 +198,7 @@ def test_a_count_that_is_not_charged_is_caught(monkeypatch, tmp_path):
 
 
 def _finish(honest, budget, *rest, **named):
-    """The books are made to balance, as a fault would that knows of this check."""
+    """The remaining budget is charged, so that the total is correct although there is a fault."""
     budget.spend(budget.remaining, "hidden")
     return honest(budget, *rest, **named)
 
@@ -219,13 +220,13 @@ def test_an_exact_number_of_all_rows_is_caught(monkeypatch, tmp_path, present):
 
 
 def test_a_sum_of_another_sensitivity_is_caught(monkeypatch, tmp_path):
-    """Charged as an added row, though one is replaced."""
+    """The sum is charged for an added row instead of a replaced row."""
     monkeypatch.setattr(equistrata.inference.means.lattice, "REPLACE_ONE", None)
     with pytest.raises(AssertionError, match=r"\(gaussian\) moves by"):
         test_means_of_strata(tmp_path, "public", SHARES, stratified_coinpress)
 
 
 def test_an_exact_number_of_rows_is_caught(tmp_path):
-    """Sizes that are declared public, of tables that differ in size."""
+    """The sizes are declared as public for two tables of different sizes."""
     make = lambda values, noise: len(values) + laplace_mean(HOURS, **LAPLACE, noise=noise).value  # noqa: E731
     assert not made_twice(make, HOURS, NEIGHBOUR["noisy"], tmp_path).pure

@@ -1,4 +1,4 @@
-"""The choice of a clip from noisy counts of the tails."""
+"""Tests of the clipping interval, which is selected with noisy counts of the tails."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ FREE = (-math.inf, math.inf)
 
 
 def choose(values, seed=1, bounds=FREE, variance=None):
-    """A clip of at least [-20, 20] for a mean with ρ = 0.3, after a histogram whose noise is 5 rows."""
+    """Return a clipping interval that contains [-20, 20], for a mean with ρ = 0.3 and a histogram with a noise of 5
+    rows.
+    """
     shells = Shells.around(Clip(-20.0, 20.0), 10.0, bounds)
     purchase = Purchase(Rho(0.04), Budget(Rho(0.04)), SeededNoise(seed), "tail histogram")
     counts, sigma = noisy_histogram(values, shells.edges, REPLACE_ONE, purchase)
@@ -42,8 +44,11 @@ def test_clip_of_a_large_table_stays_near_where_nothing_lies_beyond():
 
 
 def test_clip_of_a_small_table_allows_for_a_tail_that_noise_hides(monkeypatch):
-    """Of 2,000 rows 20 lie far out, four standard deviations of the noise; or none do. A prior without tails misses
-    the first."""
+    """There are 2,000 rows. In one of the tables, 20 rows are in the tail, which is four standard deviations of the
+    noise.
+
+    A prior without tails does not find them.
+    """
     near = np.zeros(2000)
     far = np.append(near[20:], np.full(20, 32.0))
     upper = {
@@ -72,7 +77,7 @@ def test_clip_stays_in_the_bounds():
 
 
 def test_clip_makes_what_is_expected_least():
-    """Both sides have the same tail; the one whose clip costs more noise is clipped tighter."""
+    """Both tails are equal, and the side with the larger cost of noise must be clipped more."""
     far = np.linspace(20, 40, 100)
     values = np.concatenate([np.zeros(20_000), far, -far])
     clip = choose(values, variance=lambda low, high: (low**2 + 100 * high**2) / 1e7)
@@ -81,7 +86,9 @@ def test_clip_makes_what_is_expected_least():
 
 @pytest.mark.parametrize("bound", [math.inf, 90.0, 31.0])
 def test_a_loss_is_what_evenly_spread_rows_lose(bound):
-    """Against a slow oracle: the loss of clipping 1,000 rows spread evenly over each shell, or at a bound."""
+    """The loss of clipping 1,000 rows that are uniform in each shell, or at a bound. This is a slow reference
+    implementation.
+    """
     edges = shell_edges(20.0, 10.0, bound)
     candidates, lost = _candidates(edges)
     rows = [np.linspace(a, b, 1001)[:-1] + (b - a) / 2000 for a, b in pairwise(edges)]
@@ -91,9 +98,10 @@ def test_a_loss_is_what_evenly_spread_rows_lose(bound):
 
 
 def test_stated_bias_is_what_the_clip_takes():
-    beyond = np.concatenate([np.linspace(20.1, 35, 5000), np.linspace(35.1, 72.4, 500)])  # the first two shells
+    beyond = np.concatenate([np.linspace(20.1, 35, 5000), np.linspace(35.1, 72.4, 500)])  # in the first two shells
     values = np.append(np.zeros(100_000), beyond)
-    clip = choose(values, variance=lambda low, high: 0 * low + np.abs(high - 30.0))  # the clip is forced
+    # The variance determines the clipping interval.
+    clip = choose(values, variance=lambda low, high: 0 * low + np.abs(high - 30.0))
     assert clip.upper == pytest.approx(30, abs=1)
     assert clip.bias == pytest.approx(np.maximum(values - clip.upper, 0).mean(), rel=0.2)
     assert clip.beyond == pytest.approx(0.052, rel=0.1)
@@ -101,7 +109,7 @@ def test_stated_bias_is_what_the_clip_takes():
 
 @pytest.mark.parametrize("counts", [[60, 2, 0], [0, 0, 0], [9, -3, 4], [200, 20, 0]])
 def test_expected_loss_is_that_of_its_model(counts):
-    """Against numbers of rows drawn from the model, weighted by how likely they make the counts; seeded."""
+    """The loss is compared with samples of the model, which are weighted by the likelihood of the counts."""
     rng = np.random.default_rng(0)
     rows, sigma, lost = 5000.0, 15.0, np.array([[1.0, 4.0, 10.0], [0.0, 2.0, 9.0]])
     draws, fall = 1_000_000, GROWTH**-TAIL_INDEX
@@ -140,8 +148,11 @@ def test_rows_at_a_bound_are_counted_by_themselves():
 
 
 def test_a_top_code_at_the_bound_is_covered():
-    """Wages of which 2 to 3 % are at the bound, nine declared standard deviations out: 400 and 540 rows, 18 and 24
-    deviations of a count's noise. 37 of 40 intervals at level .99 are less by chance in 1 of 100,000; seeds fixed."""
+    """Up to 3 % of the wages are at the bound, which is nine declared standard deviations from the centre.
+
+    The 400 and 540 rows are 18 and 24 standard deviations of the noise. The test uses 40 intervals at level .99. The
+    probability that fewer than 37 of the intervals cover the mean is 1 in 100,000. The seeds are fixed.
+    """
     coinpress = Coinpress(0, 500_000, 80_000, sizes="noisy", bounds=(0, 787_000), level=0.99)
     for share in (0.02, 0.027):
         covered = 0

@@ -1,4 +1,4 @@
-"""Coinpress: against a naive reading of the paper, its accounts, its intervals, and its bad input."""
+"""Tests of Coinpress, which is compared with a direct implementation of the paper: cost, intervals and errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def normal(rows: int, mean: float = 40.0, sigma: float = 10.0, seed: int = 0) ->
 
 
 def paper(values, lower, upper, sigma, rho, beta, steps):
-    """Algorithms 1 and 2, line by line, where the noise happens to be zero; intervals are cut to the one before."""
+    """Return the result of Algorithms 1 and 2 without noise. Each interval is cut to the previous interval."""
     n = len(values)
     shares = [1.0] if steps == 1 else [0.25 / (steps - 1)] * (steps - 1) + [0.75]
     for step, share in enumerate(shares, start=1):
@@ -76,7 +76,9 @@ def test_histogram_is_bought_only_where_it_can_help():
 
 
 def test_noise_has_the_stated_deviation():
-    """One step, public n: the noise is N(0, (w/n)²/(2ρ)), w the width of the clip."""
+    """For a single step with public n, the noise is N(0, (w/n)²/(2ρ)), where w is the width of the
+    clipping interval.
+    """
     values = normal(100)
     runs = [
         coinpress_mean(values, **SETTINGS, steps=1, tail="gaussian", noise=SeededNoise(i)).value for i in range(4000)
@@ -111,7 +113,7 @@ def test_a_mean_outside_its_declared_interval_does_not_crash():
 
 
 def within(misses, runs, beta, most=5.0):
-    """Whether misses of intervals at level 1 − β are as often as stated: within five standard errors."""
+    """Return True if the number of misses of intervals at level 1 − β is within five standard errors."""
     return abs(misses - beta * runs) <= most * math.sqrt(beta * (1 - beta) * runs)
 
 
@@ -119,8 +121,11 @@ def within(misses, runs, beta, most=5.0):
 @pytest.mark.parametrize("sizes", ["public", "noisy"])
 @pytest.mark.parametrize("rows", [5, 100, 2000])
 def test_intervals_cover_as_often_as_they_say(sizes, rows, target):
-    """At β = 0.2, no less and no more: five standard errors, false alarms 10⁻⁶ (seeded). With few rows the declared
-    interval is all that is left, and a count below its noise may miss up to 2.2 times as often."""
+    """The miss rate at β = 0.2 is within five standard errors, with a false alarm rate of 10⁻⁶.
+
+    With few rows, the interval is the declared interval. If a count is smaller than the noise, the miss rate can be 2.2
+    times larger.
+    """
     misses, runs = 0, 400
     for i in range(runs):
         values = normal(rows, seed=i)
@@ -140,7 +145,9 @@ def test_intervals_cover_as_often_as_they_say(sizes, rows, target):
 
 @pytest.mark.parametrize("sizes", ["public", "noisy"])
 def test_intervals_for_a_population_of_units_allow_for_rows_that_are_alike(sizes):
-    """Units of one or four rows, which are equal: 90 % intervals. Fewer than 342 of 400 has probability under 10⁻³."""
+    """Each unit has one row or four equal rows. The test uses 400 intervals at level 90 %. The probability that fewer
+    than 342 of the intervals cover the mean is less than 10⁻³.
+    """
     rng, hits = np.random.default_rng(0), np.zeros(2)
     for run in range(400):
         each = rng.normal(40, 10, 300)
@@ -150,11 +157,10 @@ def test_intervals_for_a_population_of_units_allow_for_rows_that_are_alike(sizes
             found = coinpress_mean(rows, noise=SeededNoise(run), **settings)
             hits[place] += found.lower <= 40 <= found.upper
     assert hits[0] >= 342
-    assert hits[1] < 300  # as if rows were sampled one by one
+    assert hits[1] < 300  # the interval treats the rows as independent
 
 
 def test_noisy_sizes_are_right_without_rows():
-    """Empty strata give wide intervals, not confident ones, and their noise does not blow up the population."""
     groups, confident = {"full": normal(5000), "empty": np.empty(0)}, 0
     for i in range(50):
         found = stratified_coinpress(
@@ -162,13 +168,13 @@ def test_noisy_sizes_are_right_without_rows():
         )
         confident += found.strata["empty"].half_width < 10
         assert found.value == pytest.approx(40, abs=1)
-    assert confident <= 3  # at β = 0.01 a count of nothing looks like rows now and then
+    assert confident <= 3  # at β = 0.01, the count of an empty stratum is sometimes large
 
 
 @pytest.mark.parametrize("sizes", ["public", "noisy"])
 @pytest.mark.parametrize("rows", [500, 2000, 20_000])
 def test_adaptive_loses_little_on_gaussian_rows(rows, sizes):
-    """Without bounds, where a histogram of ten shells is bought for nothing."""
+    """If there are no bounds, a histogram of ten shells is measured. It is not needed for Gaussian rows."""
     values = normal(rows)
     mean = values.mean()
     error = {
@@ -183,8 +189,10 @@ def test_adaptive_loses_little_on_gaussian_rows(rows, sizes):
 
 @pytest.mark.parametrize("sizes", ["public", "noisy"])
 def test_adaptive_expects_a_tail_that_noise_hides(sizes):
-    """Of 3,000 rows one in a hundred lies seven deviations out: 30 rows, in noise of 8 (public: 11), and 0.7 of the
-    mean."""
+    """One in a hundred of the 3,000 rows is seven standard deviations from the centre.
+
+    The standard deviation of the noise is 8 rows (11 if the size is public). The 30 rows change the mean by 0.7.
+    """
     values = np.append(normal(2970), np.full(30, 110.0))
     found = [
         coinpress_mean(values, **SETTINGS | {"rho": 0.1}, bounds=(0, 200), sizes=sizes, noise=SeededNoise(i)).raw
@@ -196,8 +204,10 @@ def test_adaptive_expects_a_tail_that_noise_hides(sizes):
 
 @pytest.mark.parametrize("sizes", ["public", "noisy"])
 def test_adaptive_keeps_a_heavy_tail(sizes):
-    """A log-normal column: clipping as if it were Gaussian loses over 1 % of the mean, the adaptive form a fifth of
-    it."""
+    """The column is log-normal. With the clipping interval for Gaussian rows, the error is more than 1 % of the mean.
+
+    With the adaptive interval, the error is a fifth of this.
+    """
     values = np.exp(np.random.default_rng(0).normal(10, 1.4, 100_000))
     settings = {"lower": 0.0, "upper": 1e6, "sigma": 50_000.0, "rho": 0.5, "sizes": sizes}
     error = {
@@ -213,8 +223,11 @@ def test_adaptive_keeps_a_heavy_tail(sizes):
 
 @pytest.mark.parametrize("sizes", ["public", "noisy"])
 def test_a_sigma_declared_far_too_small_is_noticed(sizes):
-    """Gaussian rows of σ = 10: declared right, no histogram shows more than 2 % far out; declared a third, all show 5 %
-    or more. 20 seeds each, fixed."""
+    """The standard deviation of the rows is σ = 10. If the value of σ is correct, less than 2 % of the rows are in the
+    tail of the histogram.
+
+    If the value of σ is a third of this, at least 5 % of the rows are in the tail. The test uses 20 seeds.
+    """
     for i in range(20):
         right, wrong = (
             coinpress_mean(normal(3000, seed=i), **SETTINGS | {"sigma": sigma}, sizes=sizes, noise=SeededNoise(i))
@@ -225,8 +238,11 @@ def test_a_sigma_declared_far_too_small_is_noticed(sizes):
 
 
 def test_a_small_stratum_of_a_column_declared_too_narrow_keeps_its_mean():
-    """900 rows of deviation 18 where 10 is declared: a histogram is bought, as it can see that, and intervals cover. 60
-    runs at 99 %: at most 4 misses (fewer than 1 in 1,000 by chance; seeds fixed)."""
+    """The standard deviation of the 900 rows is 18 instead of the declared value of 10. Since a histogram is measured,
+    the intervals cover the mean.
+
+    The test uses 60 runs at level 99 %. The probability of more than 4 misses is less than 0.001. The seeds are fixed.
+    """
     rng, missed = np.random.default_rng(0), 0
     values = np.abs(rng.standard_t(3, 900)) * 16.0
     settings = SETTINGS | {"rho": 0.1}
@@ -245,7 +261,7 @@ def test_a_secure_source_works_and_is_marked():
     assert noisy.private
 
 
-# Strata
+# --- Strata
 
 GROUPS = {(1, 2): normal(4000, 30), (2, 1): normal(1500, 60, seed=1), (1, 1): normal(7, 50, seed=2)}
 SHARES = {(1, 2): 0.7, (2, 1): 0.25, (1, 1): 0.05}
@@ -258,7 +274,8 @@ def test_strata_do_not_depend_on_their_order():
     )
     assert first.strata == dict(second.strata)
     ends = (first.value, first.lower, first.upper)
-    assert ends == pytest.approx((second.value, second.lower, second.upper), rel=1e-12)  # sums in another order
+    # The order of the sums is different.
+    assert ends == pytest.approx((second.value, second.lower, second.upper), rel=1e-12)
 
 
 def test_population_is_the_weighted_sum_of_the_strata():
@@ -277,7 +294,9 @@ def test_a_stratum_alone_is_a_plain_mean():
 
 
 def test_strata_of_a_few_rows_add_their_noise_and_no_more():
-    """Of a stratum whose size is hardly told from none any mean may be measured; the population gets what is stated."""
+    """The mean of a small stratum is nearly unknown. Its error must not be larger than the stated error in the
+    population.
+    """
     rng = np.random.default_rng(0)
     groups = {i: np.clip(rng.exponential(25, 30 if i else 20_000), 1, 170) for i in range(13)}
     exact = np.concatenate(list(groups.values())).mean()
@@ -291,7 +310,7 @@ def test_a_declared_stratum_without_rows_counts_as_empty():
     found = stratified_coinpress({"a": normal(3000)}, {"a": 0.9, "b": 0.1}, **SETTINGS, noise=SeededNoise(3))
     assert (found.strata["b"].value, found.strata["b"].rows) == (50, 0)
     assert found.value == pytest.approx(40, abs=1)
-    assert found.half_width > 10  # the empty stratum's mean may be anywhere in [0, 100]
+    assert found.half_width > 10  # the mean of the empty stratum can be any number in [0, 100]
     nobody = stratified_coinpress({"a": []}, {"a": 1.0}, **SETTINGS, noise=SeededNoise(3))
     assert nobody.value == 50
 
@@ -371,7 +390,6 @@ def test_a_count_that_was_paid_for_elsewhere_costs_nothing_here():
 
 
 def test_it_divides_by_the_count_that_was_paid_for():
-    """One step, no noise: the sum about the middle of the bounds, over the count as given."""
     values = normal(400)
     found = coinpress_mean(
         values, **SETTINGS, steps=1, sizes="noisy", rows=RowCount(380.0, 20.0), bounds=(0, 100), noise=NoNoise()

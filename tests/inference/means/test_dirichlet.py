@@ -1,4 +1,4 @@
-"""Theorem 10, Proposition 9 and the fitted α: against simulation, other fits, and the paper's table."""
+"""Tests of Theorem 10, Proposition 9 and the fitted α, which are compared with simulation, other fits and the paper."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ RACE = np.array([138474, 24024, 508, 5, 244, 17030, 72, 10964, 5646])  # New Yor
 
 @pytest.mark.parametrize(("k", "alpha"), [(2, 1.0), (9, 0.13), (9, 0.5), (18, 3.0)])
 def test_theorem_10_is_the_expectation(k, alpha):
-    """Mean of Σ log(gᵢn) over 20,000 draws, at five standard errors. (Drawn in logarithms: small shares underflow.)"""
+    """The mean of Σ log(gᵢn) over 20,000 samples is within five standard errors. Logarithms are used to avoid
+    underflow.
+    """
     rng = np.random.default_rng(k)
-    # log Gamma(α) = log Gamma(α + 1) + log(U)/α keeps the tiny shares.
+    # The formula log Gamma(α) = log Gamma(α + 1) + log(U)/α is exact for very small shares.
     logs = np.log(rng.gamma(alpha + 1, size=(20_000, k))) + np.log(rng.random((20_000, k))) / alpha
     shares = logs - np.logaddexp.reduce(logs, axis=1, keepdims=True)
     sums = (shares + math.log(5000)).sum(1)
@@ -47,8 +49,10 @@ def test_fit_is_the_maximum_of_the_likelihood(sizes):
 
 
 def test_the_papers_table():
-    """Its α ≈ 0.13 is the fit of Σ g², not the likeliest; the claim built on it ("80 % better") does not hold for the
-    table."""
+    """The paper's α ≈ 0.13 is the fit of Σ g² and not the maximum likelihood.
+
+    The claim of the paper ("80 % better") does not hold for this table.
+    """
     assert fit_alpha(RACE, method="moments") == pytest.approx(0.13, abs=0.0005)
     assert fit_alpha(RACE) == pytest.approx(0.2566, abs=0.0001)
     worst, best = equal_log_sizes(9, 196_967), least_log_sizes(9, 196_967)
@@ -57,10 +61,10 @@ def test_the_papers_table():
 
 
 def test_bound_holds_for_the_estimator_it_is_about():
-    """400 runs: the noise of the stratified Laplace mean passes the bound with its own sum of logarithms in at most γ
-    of them.
+    """The noise of the stratified Laplace mean is larger than the bound in at most γ of the 400 runs.
 
-    Rows are all 0, so no row is clipped and the exact mean is 0. It is within a factor of ten of the 95 % quantile.
+    All rows are 0, so no row is clipped and the exact mean is 0. The bound is within a factor of ten of the 95 %
+    quantile.
     """
     sizes = (4000, 300, 40, 3)
     groups = [np.zeros(size) for size in sizes]
@@ -73,7 +77,9 @@ def test_bound_holds_for_the_estimator_it_is_about():
 
 
 def test_bound_by_hand():
-    """From the scales of the groups themselves, by the paper's step (a + b)² ≤ 2a² + 2b², group by group."""
+    """The bound is computed from the noise scale of each group with the inequality (a + b)² ≤ 2a² +
+    2b² of the paper.
+    """
     sizes, radius, sigma, epsilon, gamma = (4000, 300, 40, 3), 1.5, 2.0, 0.5, 0.1
     squares, scales = 0.0, []
     for size in sizes:

@@ -1,4 +1,4 @@
-"""An estimate is refused when it contradicts itself."""
+"""Tests of the validation of an estimate."""
 
 import math
 
@@ -25,7 +25,7 @@ def test_strata_and_weights_go_together():
 
 @pytest.mark.parametrize(("rows", "nothing"), [(5, True), (2000, False)])
 def test_a_mean_by_public_weights_of_small_strata_says_that_it_says_nothing(rows, nothing):
-    """Intervals are cut to the declared range, so its whole length looked like any other interval."""
+    """Intervals are cut to the declared range, so an interval of the whole range must be marked as uninformative."""
     rng, settings = np.random.default_rng(0), Coinpress(0, 99, 14, sizes="noisy", bounds=(0, 99))
     groups = {place: rng.normal(40, 12, rows) for place in range(18)}
     whole = settings.by_strata(groups, dict.fromkeys(groups, 1 / 18), 0.02, SeededNoise(1))
@@ -36,4 +36,4 @@ def test_a_mean_by_public_weights_of_small_strata_says_that_it_says_nothing(rows
 def test_an_interval_near_an_end_is_judged_by_its_longer_arm():
     assert Interval(5.0, 0.0, 20.0).uninformative(0, 99) is False
     assert Interval(5.0, 0.0, 54.5).uninformative(0, 99) is True
-    assert Interval(7.0, 7.0, 7.0).uninformative(7, 7) is False  # the mean itself was declared
+    assert Interval(7.0, 7.0, 7.0).uninformative(7, 7) is False  # the declared range contains only the mean

@@ -1,4 +1,4 @@
-"""Sums in whole units: exact, and bounded for every row."""
+"""Tests of sums of integers, which are exact and bounded for each row."""
 
 from __future__ import annotations
 

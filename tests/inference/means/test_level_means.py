@@ -1,4 +1,4 @@
-"""Means at two levels: what they cost, that they agree, what they gain, and that their intervals hold."""
+"""Tests of means at two levels: the privacy cost, the consistency, the errors and the intervals."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ SETTINGS = {"lower": 0.0, "upper": 100.0, "sigma": 12.0, "bounds": (0.0, 100.0)}
 
 
 def people(k: int = 12, seed: int = 0) -> dict[tuple[int, int], np.ndarray]:
-    """Two sexes by k/2 races, sizes from 20,000 down to about 100, means that the two effects make, and a little of
-    their own."""
+    """Return the values of each stratum, for two sexes and k/2 races. The number of rows is between about 100 and
+    20,000.
+
+    The means are the sum of two effects and a small effect of the stratum.
+    """
     rng = np.random.default_rng(seed)
     return {
         (sex, race): rng.normal(
@@ -44,7 +47,7 @@ MEANS = {key: values.mean() for key, values in PEOPLE.items()}
 
 
 def captured(monkeypatch) -> list[TwoLevelMeans]:
-    """The levels of each call, whole included."""
+    """Return a list of the levels of each call."""
     kept: list[TwoLevelMeans] = []
 
     def keep(*given):
@@ -55,7 +58,7 @@ def captured(monkeypatch) -> list[TwoLevelMeans]:
     return kept
 
 
-# What it costs
+# --- The privacy cost
 
 
 @pytest.mark.parametrize("sizes", ["public", "noisy"])
@@ -74,7 +77,7 @@ def test_the_entries_add_up_to_rho_exactly(monkeypatch, sizes, rho):
 
 
 def twice(monkeypatch):
-    """The planted fault: each level is given all that is left."""
+    """Plant a fault: each level has the whole of the remaining budget."""
     monkeypatch.setattr(Rho, "split", lambda rho, shares: [rho for _ in shares])
 
 
@@ -85,7 +88,7 @@ def test_the_budget_refuses_a_level_that_is_not_paid(monkeypatch):
 
 
 class Lenient(Budget):
-    """Measures strata off the books."""
+    """A budget that does not charge for the strata."""
 
     def parallel(self, rho, parts, what):
         return {part: Budget(rho) for part in parts}
@@ -97,8 +100,7 @@ CHANGES = {"noisy": (LOW, np.append(LOW, 1e9)), "public": (LOW, np.append(LOW[1:
 
 
 def likelihood_ratio(levels: TwoLevelMeans) -> float:
-    """Of all that was measured: each number's distance from what the first table gives, times what the row would move
-    it by."""
+    """Return the log-likelihood ratio of all measurements for the two tables."""
     whole, stratum = levels.whole, levels.strata["changes"]
     total = 0.0
     for found, rows in ((whole, 16), (stratum, 8)):
@@ -111,9 +113,11 @@ def likelihood_ratio(levels: TwoLevelMeans) -> float:
 
 
 def gaussian_epsilon(rho: Rho, delta: float) -> float:
-    """The ε of Gaussian mechanisms that cost ρ together, exactly: they are √(2ρ)-GDP (Dong, Roth and Su,
-    arXiv:1905.02383,
-    Corollary 3.3, and 2.13 for the ε). Sharper than what zCDP says of any mechanism, so that a doubled ρ is caught."""
+    """Return the exact ε of Gaussian mechanisms with a total cost of ρ.
+
+    They are √(2ρ)-GDP (Dong, Roth and Su, arXiv:1905.02383, Corollary 3.3, and 2.13 for ε). This is tighter than zCDP,
+    so that a doubled ρ is detected.
+    """
     mu = math.sqrt(2 * float(rho))
     return float(brentq(lambda e: norm.cdf(mu / 2 - e / mu) - math.exp(e) * norm.cdf(-mu / 2 - e / mu) - delta, 0, 50))
 
@@ -132,7 +136,7 @@ def attack(monkeypatch, sizes: str, wrap=lambda noise: noise) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", ["noisy", "public"])
 def test_the_claim_stands_against_all_that_is_measured(monkeypatch, sizes):
-    """False alarm 1e-3; the seeds are fixed."""
+    """The false alarm rate is 1e-3, and the seeds are fixed."""
     assert attack(monkeypatch, sizes) <= gaussian_epsilon(RHO, DELTA)
 
 
@@ -150,7 +154,9 @@ def test_halved_noise_is_caught(monkeypatch):
 
 
 def test_a_centre_off_the_middle_is_paid_for(monkeypatch):
-    """Sums about a point near one end move by the distance to the other end; the noise follows."""
+    """If the centre is close to one end, the sensitivity is the distance to the other end. The noise scale must be
+    proportional to the sensitivity.
+    """
     moved = float(best_step(50.0, -40.0, of_count=5.0, per_unit=1.0))
     assert -40 < moved < 0
     cost = {s: (-40 - s) ** 2 * 25 + (50 + abs(s)) ** 2 for s in (moved - 0.1, moved, moved + 0.1)}
@@ -164,7 +170,7 @@ def test_a_centre_off_the_middle_is_paid_for(monkeypatch):
     assert stratum.sum_deviation == pytest.approx((100 - stratum.centre) / math.sqrt(2 * float(share)))
 
 
-# That the levels agree
+# --- The consistency of the two levels
 
 
 @pytest.mark.parametrize("rho", [0.001, 0.1])
@@ -179,8 +185,9 @@ def test_strata_sum_to_the_population(monkeypatch, sizes, rho):
 
 @pytest.mark.parametrize("lost", [0.0, 0.4])
 def test_agreement_is_least_squares(monkeypatch, lost):
-    """Against the normal equations, solved whole; also where clips are thought to lose a part of every stratum's
-    tail."""
+    """The result is compared with the solution of the normal equations, also if the clipping has a bias in each
+    stratum.
+    """
     levels = captured(monkeypatch)
     hierarchical_coinpress(PEOPLE, None, **SETTINGS, rho=0.01, noise=SeededNoise(3))
     seen, k = levels[0], len(PEOPLE)
@@ -201,8 +208,10 @@ def unshrunk(monkeypatch):
 
 
 def test_the_population_s_noise_is_that_of_the_formula(monkeypatch):
-    """k equal strata, public sizes, one step, one clip: deviation (w/n)/√(2ρ(a + (1 − a)/k)); 400 runs, so within 12 %
-    (3.4 σ)."""
+    """For k equal strata with public sizes and a single step, the standard deviation is (w/n)/√(2ρ(a + (1 − a)/k)).
+
+    The tolerance of 12 % is 3.4 standard errors for 400 runs.
+    """
     rng = np.random.default_rng(1)
     groups = [rng.uniform(20, 80, 400) for _ in range(4)]
     exact, a, rho = np.concatenate(groups).mean(), 0.5, 0.001
@@ -218,11 +227,11 @@ def test_the_population_s_noise_is_that_of_the_formula(monkeypatch):
     assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(of_stratum, rel=0.12)
 
 
-# What is gained
+# --- The errors
 
 
 def errors(estimator, runs=25, **more) -> tuple[float, float]:
-    """Mean errors of the population and, summed, of the strata."""
+    """Return the mean error of the population and the sum of the mean errors of the strata."""
     found = [estimator(SeededNoise(i), **more) for i in range(runs)]
     population = np.mean([abs(value - EVERYBODY.mean()) for value, _ in found])
     return float(population), float(np.mean([sum(abs(by[k] - MEANS[k]) for k in MEANS) for _, by in found]))
@@ -244,8 +253,11 @@ def by_strata(estimator, **own):
 @pytest.mark.slow
 @pytest.mark.parametrize("rho", [0.0003, 0.003, 0.3])
 def test_it_is_nearly_as_good_as_the_better_of_both_in_both(rho):
-    """At most √2 times (the theory's limit for many strata), and 20 % for 25 runs; from ρ = 0.003 on each of the two
-    alone loses over twice."""
+    """The error is at most √2 times the smaller error, which is the limit for many strata, and 20 % for 25 runs.
+
+    If ρ is at least 0.003, the error of each of the two other estimators is more than twice as large as the smaller
+    error.
+    """
     more = {"rho": rho, "sizes": "noisy"}
     levels = errors(by_strata(hierarchical_coinpress), **more)
     others = errors(vanilla, **more), errors(by_strata(stratified_coinpress), **more)
@@ -267,7 +279,7 @@ def test_shrinkage_helps_where_strata_are_noisy_and_is_nothing_where_they_are_no
 
 @pytest.mark.parametrize("sizes", ["public", "noisy"])
 def test_strata_whose_noise_hides_everything_are_told_the_mean_of_all(sizes):
-    """A small state: one large stratum, and seven of 20 to 150 rows that are hardly different."""
+    """A small state has one large stratum, and seven strata of 20 to 150 rows with similar means."""
     rng = np.random.default_rng(5)
     rows = (5000, 150, 100, 80, 60, 40, 30, 20)
     groups = {(race,): rng.normal(36 + rng.normal(0, 0.5), 12, n) for race, n in enumerate(rows)}
@@ -284,7 +296,7 @@ def test_strata_whose_noise_hides_everything_are_told_the_mean_of_all(sizes):
 
 
 def test_a_stratum_that_is_unlike_the_others_stays_in_its_own_interval(monkeypatch):
-    """Whatever the model says (here, that strata hardly differ)."""
+    """The model of the test assumes that the strata are nearly equal."""
     monkeypatch.setattr(level_means, "variances", lambda kernels, *_, **__: np.full(len(kernels), 1e-6))
     strange = PEOPLE | {(0, 5): np.random.default_rng(0).normal(90, 5, 200)}
     found = hierarchical_coinpress(strange, None, **SETTINGS, rho=0.5, noise=SeededNoise(1)).strata[0, 5]
@@ -292,7 +304,7 @@ def test_a_stratum_that_is_unlike_the_others_stays_in_its_own_interval(monkeypat
 
 
 def test_without_noise_the_means_are_exact_though_sums_are_taken_off_the_middle(monkeypatch):
-    """A skewed column with values at both ends of the clip: nothing of it may be cut off."""
+    """The column is skewed and has values at both ends of the clipping interval, which must not be clipped."""
     levels = captured(monkeypatch)
     groups = {"a": np.repeat([0.0, 5.0, 100.0], [50, 850, 100]), "b": np.repeat([0.0, 100.0], [900, 100])}
     given = {"lower": 0.0, "upper": 100.0, "sigma": 60.0, "bounds": (0.0, 100.0), "rho": 0.1, "sizes": "noisy"}
@@ -313,7 +325,7 @@ def test_half_goes_to_all_rows_where_strata_can_be_read_and_more_where_they_cann
 
 
 def test_strata_that_cannot_be_read_do_not_decide_the_split_of_those_that_can():
-    """A stratum of 15 rows, a thousandth of the table, had moved .95 of ρ to all rows, from .5 without it."""
+    """Regression test for a stratum with only 15 rows, with which the share of ρ for all rows was .95 instead of .5."""
     settings = CoinpressSettings(0.0, 99.0, 23.0, bounds=(0.0, 99.0))
     large = [5300.0, 5700.0, 1100.0, 1300.0, 850.0]
     plain = best_split(large, settings, Rho(0.02))
@@ -322,7 +334,10 @@ def test_strata_that_cannot_be_read_do_not_decide_the_split_of_those_that_can():
 
 
 def test_neither_the_whole_nor_the_strata_lose_more_than_root_two():
-    """The theorem of docs/proofs/hierarchical-means.md, in 300 made tables; one alone may lose more than twice."""
+    """The theorem is in docs/proofs/hierarchical-means.md, and the test uses 300 random tables.
+
+    The error of a single level can be more than twice as large.
+    """
     rng, worst = np.random.default_rng(1), 0.0
     for _ in range(300):
         sizes = np.exp(rng.uniform(0, rng.uniform(1, 12), rng.integers(2, 40)))
@@ -335,15 +350,16 @@ def test_neither_the_whole_nor_the_strata_lose_more_than_root_two():
     assert worst > 2
 
 
-# Intervals
+# --- Intervals
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", ["public", "noisy"])
 @pytest.mark.parametrize("weights", [None, {(0, 0): 0.6, (0, 1): 0.1, (1, 0): 0.25, (1, 1): 0.05}])
 def test_intervals_cover(sizes, weights):
-    """At 1 − β = 0.8, the mean that rows are drawn from, of all and of each stratum, though strata lean on each
-    other."""
+    """The intervals must cover the true mean of the population and of each stratum with probability 1 − β = 0.8,
+    although the strata are shrunk.
+    """
     true = {(0, 0): 30.0, (0, 1): 45.0, (1, 0): 38.0, (1, 1): 60.0}
     rows = {(0, 0): 3000, (0, 1): 500, (1, 0): 1250, (1, 1): 250}
     population = sum(true[k] * (rows[k] / 5000 if weights is None else weights[k]) for k in true)
@@ -365,12 +381,12 @@ def test_intervals_cover(sizes, weights):
         missed += not found.lower <= population <= found.upper
         for key, stratum in found.strata.items():
             missed_strata[key] += not stratum.lower <= true[key] <= stratum.upper
-    within = 4 * math.sqrt(0.2 * 0.8 * runs)  # of 20 numbers none is further off by chance in 999 of 1,000 runs
+    within = 4 * math.sqrt(0.2 * 0.8 * runs)  # for 20 numbers, the probability of a false alarm is 1 in 1,000
     assert abs(missed - runs * 0.2) <= within
     assert all(each <= runs * 0.2 + within for each in missed_strata.values())
 
 
-# Odd tables
+# --- Special tables
 
 
 def test_one_stratum_is_one_level():
@@ -395,7 +411,7 @@ def test_empty_strata_and_empty_tables(sizes):
         hierarchical_coinpress({"a": EVERYBODY}, weights, **SETTINGS, rho=1, sizes=sizes, noise=SeededNoise(i))
         for i in range(9)
     ]
-    assert np.median([each.half_width for each in missing]) > 20  # nobody is left to tell the mean of b
+    assert np.median([each.half_width for each in missing]) > 20  # no row has information about the mean of b
 
 
 def test_the_order_of_strata_does_not_matter():

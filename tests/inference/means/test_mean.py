@@ -1,4 +1,4 @@
-"""The clipped Laplace mean: arithmetic, noise, intervals."""
+"""Tests of the clipped Laplace mean. The tests check the value, the noise and the interval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Means at the bounds of a column: an interval stays within them, and reaches them."""
+"""Tests of means at the bounds of a column, which must be in the interval."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,9 @@ ESTIMATORS = {
 @pytest.mark.parametrize("at_bound", [1.0, 0.93])
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_detection_limit_or_a_top_code_that_nearly_all_rows_have(name, at_bound, bound):
-    """40 intervals at level .95 each; fewer than 34 of them hold the mean in 3 of 1,000 tests."""
+    """The level of the intervals is .95, and there are 40 intervals. The probability that fewer than 34 of the
+    intervals contain the mean is 0.003.
+    """
     rng, held = np.random.default_rng(1), 0
     inside = rng.uniform(45, 85, 3000) if bound == 45 else rng.uniform(160, 200, 3000)
     values = np.where(rng.random(3000) < at_bound, bound, inside)

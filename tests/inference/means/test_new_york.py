@@ -1,6 +1,6 @@
-"""The means of New York's 2024 census file (real rows, where they are at hand): how good the private ones are.
+"""Tests of the error of private means for New York's census file of 2024, if the file is available.
 
-Errors are medians over 20 runs at ρ = 0.5; the numbers in brackets were measured when the test was written.
+The errors are medians over 20 runs at ρ = 0.5. The numbers in brackets are the errors when the test was written.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from equistrata.privacy.noise import SeededNoise
 RUNS = range(20)
 FINE = ["SEX", "RAC1P", "AGE", "DIS"]
 COARSE = ["SEX", "RAC1P"]
-LEAST_SHARE = 0.001  # strata below it do not count in parity error
+LEAST_SHARE = 0.001  # smaller strata are not included in the parity error
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,8 @@ def test_population(frame, column, given, most, sizes):
     values = frame[column].dropna().to_numpy(float)
     found = [coinpress_mean(values, **given, sizes=sizes, level=0.99, noise=SeededNoise(i)) for i in RUNS]
     assert np.median([abs(e.value / values.mean() - 1) for e in found]) <= most
-    assert sum(e.lower <= values.mean() <= e.upper for e in found) >= 18  # at 99 %: 1 in 1,000 by chance; seeds fixed
+    # The probability of a false alarm at 99 % is 1 in 1,000, and the seeds are fixed.
+    assert sum(e.lower <= values.mean() <= e.upper for e in found) >= 18
 
 
 @pytest.mark.slow

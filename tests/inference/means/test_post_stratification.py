@@ -1,4 +1,4 @@
-"""Means by public shares of the people: what they estimate, how far off they are, and that their intervals cover it."""
+"""Tests of means with public shares of the population: the estimate, its error and the coverage of its interval."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ SIZES = np.array([4000, 2600, 700, 260, 90, 40, 13, 4])
 
 
 def exact(groups, weights, absent):
-    """Σ ωπμ/Σ ωπ, with π the part of a stratum's rows that has a value."""
+    """Return Σ ωπμ/Σ ωπ, where π is the share of the rows of a stratum that have a value."""
     rows = {key: len(values) + absent.get(key, 0) for key, values in groups.items()}
     used = [key for key in groups if rows[key] and len(groups[key])]
     people = [weights[key] * len(groups[key]) / rows[key] for key in used]
@@ -24,7 +24,9 @@ def exact(groups, weights, absent):
 
 
 def made_up(seed):
-    """Hours of work in sixteen strata, most of them small; the more people work, the longer."""
+    """Return hours of work in sixteen strata, most of which are small. The mean increases with the share of people who
+    work.
+    """
     rng = np.random.default_rng(seed)
     rows = {(sex, race): int(n * (1 + 0.1 * sex)) for sex in (0, 1) for race, n in enumerate(SIZES)}
     present = {key: rng.binomial(n, 0.35 + 0.02 * key[1] + 0.1 * key[0]) for key, n in rows.items()}
@@ -33,7 +35,7 @@ def made_up(seed):
 
 
 def another_half(absent, groups, rng):
-    """Shares in as many other people of the same population: of a few small strata none."""
+    """Return shares from a sample of the same size and population. The share of a small stratum can be 0."""
     rows = np.array([len(groups[key]) + absent[key] for key in groups])
     drawn = rng.poisson(rows)
     return dict(zip(groups, (drawn / drawn.sum()).tolist(), strict=True))
@@ -45,7 +47,7 @@ def another_half(absent, groups, rng):
     ("weights", "absent"),
     [
         ((0.5, 0.3, 0.2), (2000, 0, 500)),
-        ((0.9, 0.0, 0.1), (2000, 0, 500)),  # a stratum that the file has no one of
+        ((0.9, 0.0, 0.1), (2000, 0, 500)),  # the public share of one stratum is 0
         ((0.5, 0.3, 0.2), (0, 0, 9000)),
     ],
 )
@@ -61,7 +63,7 @@ def test_a_mean_is_over_the_people_with_a_value(estimator, sizes, weights, absen
 
 @BOTH
 def test_a_stratum_in_which_no_one_has_a_value_has_no_part_in_the_mean(estimator):
-    """Hours of work by age: children have none, and half of the weight."""
+    """The column is the hours of work by age. Children have no hours and half of the weight."""
     rng = np.random.default_rng(1)
     groups = {"child": np.empty(0), "young": rng.normal(30, 5, 3000), "old": rng.normal(50, 5, 1000)}
     shares, absent = {"child": 0.5, "young": 0.3, "old": 0.2}, {"child": 4000, "old": 1000}
@@ -77,7 +79,10 @@ def test_a_stratum_in_which_no_one_has_a_value_has_no_part_in_the_mean(estimator
 @BOTH
 @pytest.mark.parametrize("rho", [0.003, 0.03])
 def test_a_file_of_other_people_alike_makes_a_mean_no_worse(estimator, rho):
-    """It had been 3 to 30 times as far off: noisy means of 13 rows entered at a fixed share. 40 runs of 4 tables."""
+    """Regression test: the error was 3 to 30 times larger, because the weight of a noisy mean of 13 rows was fixed.
+
+    The test uses 40 runs of 4 tables.
+    """
     rng, errors, widths, held = np.random.default_rng(2), [], [], 0
     for i in range(40):
         groups, absent = made_up(i % 4)
@@ -91,7 +96,7 @@ def test_a_file_of_other_people_alike_makes_a_mean_no_worse(estimator, rho):
     (alone, weighed), (narrow, wide) = np.mean(errors, axis=0), np.median(widths, axis=0)
     assert weighed < 1.25 * alone
     assert wide < 1.2 * narrow
-    assert held >= 34  # of 38 expected; fewer in 2 % of all seeds
+    assert held >= 34  # the expected number is 38, and a smaller number has a probability of 2 %
 
 
 @BOTH
@@ -109,7 +114,11 @@ def test_a_table_in_which_one_sex_is_rare_stands_for_the_people_of_the_file(esti
 
 
 def test_a_stratum_below_the_noise_has_the_weight_of_its_rows():
-    """Thirteen rows read as one, or as minus forty, at a public share of .05 %; a clear one has its public share."""
+    """There is a stratum with 13 rows and a noisy count of 1 or -40. The weight of the stratum must be the weight of
+    its rows instead of the public share of .05 %.
+
+    If the stratum is large enough, the weight is the public share.
+    """
     for drawn in (1.0, -40.0, 60.0):
         read = read_groups({(0,): [], (1,): [], (2,): []}, {(0,): 0.5995, (1,): 0.4, (2,): 0.0005})
         counts = {(0,): RowCount(12_000.0, 40.0), (1,): RowCount(5000.0, 40.0), (2,): RowCount(7.0, 40.0)}
@@ -122,7 +131,7 @@ def test_a_stratum_below_the_noise_has_the_weight_of_its_rows():
 
 @pytest.mark.parametrize("weights", [{"a": 1.0, "b": 0.0}, {"a": 0.0, "b": 1.0}])
 def test_a_share_of_people_that_no_row_is_of_widens_the_interval(weights):
-    """Public sizes say so; of a noisy one the width is that of the noise."""
+    """An empty stratum is known with public sizes. With noisy sizes, the width is due to the noise."""
     groups = {"a": np.full(3000, 40.0), "b": np.empty(0)}
     for sizes in ("public", "noisy"):
         found = stratified_coinpress(groups, weights, **SETTINGS, rho=0.1, sizes=sizes, noise=SeededNoise(1))

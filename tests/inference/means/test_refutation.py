@@ -1,4 +1,4 @@
-"""Privacy claims of the private means: they stand, and each test catches a planted fault."""
+"""Tests that try to refute the privacy guarantee of private means, and that must detect planted faults."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ LAPLACE = {"radius": 1.0, "epsilon": 1.0}
 
 
 def bound(statistic, table, neighbour, delta=DELTA, fault=False, count=RUNS):
-    """The empirical ε of a statistic of two neighbouring tables, with the noise halved where `fault`."""
+    """Return the empirical ε of a statistic for two neighbouring tables. If `fault` is True, the noise is half as
+    large.
+    """
     runs = [
         [statistic(rows, HalvedNoise(SeededNoise(i)) if fault else SeededNoise(i)) for i in range(start, start + count)]
         for rows, start in ((table, 0), (neighbour, count))
@@ -45,16 +47,18 @@ def two_steps(rows, noise):
 
 
 def noisy_size(rows, noise):
-    """With a private size: the noisy sum about the clip's midpoint and the noisy count, weighted by what they cost."""
+    """Return a weighted sum of the noisy sum and the noisy count. The weights are given by the privacy costs."""
     found = coinpress_mean(rows, **MEAN, steps=1, sizes="noisy", bounds=(0, 1), noise=noise)
     return 0.9 * (found.raw - 0.5) * found.rows / 0.5 + 0.1 * found.rows
 
 
 def off_the_middle(rows, noise):
-    """Both steps, the second about a point that the first one chose: rows lie near one end of the clip, and a new one
-    at the other."""
+    """Return a statistic of both steps, in which the first step selects the centre of the second.
+
+    All of the rows are near one end of the clipping interval. The new row is at the other end.
+    """
     found = coinpress_mean(rows, **MEAN, sizes="noisy", bounds=(0, 1), noise=noise)
-    # A row at 0 moves the sum about the centre by -centre, and the number of rows by one.
+    # A row at 0 changes the sum of differences by -centre and the number of rows by one.
     total = (found.raw - found.centre) * found.rows - (1 - found.centre) * len(HIGH)
     return found.rows / found.count_deviation**2 - found.centre * total / found.sum_deviation**2
 
@@ -66,7 +70,7 @@ def one_stratum_changes(rows, noise):
     )
 
 
-# All of them have their exact accounting in test_accounting.py, so that two of them will do where time is short.
+# The exact cost of all estimators is tested in test_accounting.py, so two of them are enough for the fast tests.
 SLOW = pytest.mark.slow
 CLAIMS = [
     pytest.param(one_step, LOW, REPLACED, id="one step"),
@@ -91,7 +95,9 @@ def test_halved_noise_is_caught(statistic, table, neighbour):
 
 
 def histogram(relation):
-    """A row leaves the first bin for the second: the difference of their counts moves by 2, its noise by √2·σ."""
+    """A row moves from the first bin to the second bin, so the difference of the counts changes by 2 and its noise is
+    √2·σ.
+    """
 
     def statistic(rows, noise):
         counts, _ = noisy_histogram(rows, [0.0, 1.0, 2.0], relation, Purchase(RHO, Budget(RHO), noise, "shells"))
@@ -101,14 +107,13 @@ def histogram(relation):
 
 
 def test_the_second_sum_is_off_the_middle():
-    """What the claim about it needs: the centre that is stated weighs the last step above the first, whose centre is
-    1/2."""
+    """The centre of the second step is different from the first centre, which is 1/2."""
     assert coinpress_mean(HIGH, **MEAN, sizes="noisy", bounds=(0, 1), noise=SeededNoise(1)).centre > 0.6
 
 
 @pytest.mark.parametrize(("relation", "caught"), [(REPLACE_ONE, False), (ADD_REMOVE, True)])
 def test_histogram_needs_the_sensitivity_of_its_relation(relation, caught):
-    """Charging a replaced row as an added one is a real fault, and it is caught."""
+    """It is a fault to charge for an added row if a row is replaced, and the test must detect it."""
     found = bound(histogram(relation), np.full(9, 0.5), np.append(np.full(8, 0.5), 1.5), count=6 * RUNS)
     assert (found > RHO.epsilon(DELTA)) == caught
 
@@ -133,5 +138,4 @@ def laplace_stratum(rows, noise):
 @pytest.mark.parametrize("fault", [False, True])
 @pytest.mark.parametrize("statistic", [laplace, laplace_stratum])
 def test_laplace_mean(statistic, fault):
-    """Pure ε: δ = 0."""
     assert (bound(statistic, LONE_LOW, LONE_HIGH, delta=0.0, fault=fault) > LAPLACE["epsilon"]) == fault

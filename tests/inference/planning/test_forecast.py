@@ -1,4 +1,4 @@
-"""Forecasts of intervals: their medians, and the bounds that hold with confidence."""
+"""Tests of forecasts of intervals: the medians and the bounds with a given confidence."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def forecast(columns, reference, **others):
 @pytest.mark.parametrize("tail", [0.0, 0.007])
 @pytest.mark.parametrize("sizes", [(), (20_000.0, 3000.0, 900.0, 12.0)])
 def test_a_bound_is_made_of_its_causes(tail, sizes):
-    """Each cause by itself widens the interval; in logarithms they add up as standard deviations do."""
+    """Each cause makes the interval wider, and the squares of the logarithms are added."""
     found = forecast(INCOME, 60_000.0, tail=tail, sizes=sizes)
     for rows in (3000.0, 20_000.0):
         half = found.median(rows, RHO).half_width
@@ -45,8 +45,11 @@ def test_a_bound_is_made_of_its_causes(tail, sizes):
     ("columns", "reference", "tail"), [(AGE, 40.0, 0.0), (INCOME, 60_000.0, 0.0), (INCOME, 60_000.0, 0.007)]
 )
 def test_a_bound_holds_with_its_confidence(columns, reference, tail):
-    """150 strata whose means and tails are drawn from the prior: as many stay below the bound, give or take 5 % of it,
-    as are said to, less three standard errors; about half stay below the median. Seeds fixed."""
+    """The test uses 150 strata with a mean and a tail from the prior. The share of the strata below the bound must be
+    equal to the confidence, with a tolerance of three standard errors.
+
+    The number of strata below the median must be about half of the strata. The seeds are fixed.
+    """
     rng = np.random.default_rng(5)
     rows, below_bound, below_median = 4000, [], []
     found = forecast(columns, reference, tail=tail)
@@ -70,7 +73,7 @@ def test_a_bound_holds_with_its_confidence(columns, reference, tail):
 
 
 def test_what_is_readable_is_so_with_confidence():
-    """Between the median and the bound a stratum is not called readable, and its smallest ε makes it so."""
+    """Between the median and the bound, a stratum is not readable. Its smallest ε makes the stratum readable."""
     asked = MeanQuestion(**INCOME, reference=60_000.0, relative_error=0.1, alpha=0.01, about="rows", tail=0.007)
     middle = math.sqrt(asked.half_width(9000, 1.0) * asked.half_width_at_most(9000, 1.0)) / 60_000
     asked = replace(asked, relative_error=middle)

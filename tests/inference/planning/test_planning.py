@@ -1,4 +1,4 @@
-"""Plans: they say what the estimators then do."""
+"""Tests of plans, which are compared with the results of the estimators."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ QUESTIONS = [
 @pytest.mark.parametrize("asked", QUESTIONS)
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 5.0])
 def test_a_plan_agrees_with_itself(asked, epsilon):
-    """Readable means: enough rows; means: the smallest ε is at most the planned one; means: the goal is reached."""
     needed = asked.rows(epsilon)
     for part in plan_strata(asked, SIZES, epsilon):
         assert (part.status == "readable") == (part.rows >= needed)
@@ -74,8 +73,11 @@ def test_a_proportions_plan_is_its_sample_size():
 
 
 def test_the_exact_test_has_the_planned_power_at_the_planned_rows():
-    """Through the release: 1,500 noisy counts at the planned rows, power 0.8 at four standard errors and 0.03 for the
-    normal approximation behind the number of rows."""
+    """The test uses 1,500 noisy counts and the planned number of rows. The power must be 0.8, with a tolerance of four
+    standard errors.
+
+    In addition, a tolerance of 0.03 is used for the normal approximation.
+    """
     asked = ProportionQuestion(reference=0.25, effect=0.1)
     rows = math.ceil(asked.rows(0.2))
     rng = np.random.default_rng(0)
@@ -87,7 +89,7 @@ def test_the_exact_test_has_the_planned_power_at_the_planned_rows():
 
 @pytest.mark.parametrize("about", ["population", "rows"])
 def test_a_planned_relative_error_is_kept(about):
-    """20,000 runs at the planned rows: within the error in 95 % of them, at five standard errors."""
+    """In 20,000 runs, the error is within the planned error in 95 % of the runs, up to five standard errors."""
     asked = ProportionQuestion(reference=0.3, relative_error=0.1, about=about)
     rows = math.ceil(asked.rows(0.1))
     rng = np.random.default_rng(1)
@@ -108,8 +110,12 @@ COLUMNS = [
 @pytest.mark.parametrize("settings", COLUMNS)
 @pytest.mark.parametrize(("rows", "epsilon"), [(300, 2.0), (1000, 1.0), (20_000, 0.3), (20_000, 5.0)])
 def test_a_means_deviation_is_the_one_that_coinpress_reports(settings, rows, epsilon):
-    """The median over 11 runs on Gaussian rows, within 8 %, with the sampling part and without. Without bounds
-    within 16 %: noise of five shells on each side widens some clips."""
+    """The test uses the median of 11 runs with Gaussian rows. The tolerance is 8 %, with and without the sampling
+    error.
+
+    If there are no bounds, the tolerance is 16 %, because some of the clipping intervals are wider due to the noise of
+    the five shells on each side.
+    """
     rho = Rho.from_epsilon_delta(epsilon, 1e-9)
     bounds = settings.get("bounds", (-math.inf, math.inf))
     rng = np.random.default_rng(0)
@@ -132,7 +138,9 @@ def test_a_means_deviation_is_the_one_that_coinpress_reports(settings, rows, eps
 
 
 def test_no_tail_histogram_is_planned_for_where_none_is_bought():
-    """Where the clip is the column's own bounds nothing lies beyond, and its price goes to the sum: 4 % less noise."""
+    """If the clipping interval is equal to the bounds, no histogram is needed and the noise of the
+    sum is 4 % smaller.
+    """
     unit = {"lower": 0.0, "upper": 1.0, "bounds": (0.0, 1.0), "sigma": 0.5}
     rho, values = Rho.from_epsilon_delta(0.1, 1e-9), np.tile([0.0, 1.0], 5000)
     found = [
@@ -149,8 +157,9 @@ def test_no_tail_histogram_is_planned_for_where_none_is_bought():
 
 @pytest.mark.parametrize("about", ["population", "rows"])
 def test_a_planned_mean_is_as_good_as_planned(about):
-    """400 runs of Coinpress at the planned rows: within the relative error in at least 95 %, less three standard
-    errors."""
+    """In 400 runs of Coinpress, at least 95 % of the relative errors are within the planned error, up to three standard
+    errors.
+    """
     asked = MeanQuestion(**HOURS, relative_error=0.03, about=about)
     rows = math.ceil(asked.rows(1.0))
     rho = Rho.from_epsilon_delta(1.0, 1e-9)
@@ -163,14 +172,14 @@ def test_a_planned_mean_is_as_good_as_planned(about):
         )
         errors.append(abs(found.value - (38 if about == "population" else values.mean())) / 38)
     assert np.mean(np.array(errors) <= 0.03) >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / 400)
-    assert np.quantile(errors, 0.95) >= 0.5 * 0.03  # and the plan does not ask for four times the rows
+    assert np.quantile(errors, 0.95) >= 0.5 * 0.03  # the planned number of rows is less than four times too large
 
 
 SKEWED = np.array([9000, 4000, 1500, 800, 400, 150, 40, 0])
 
 
 def people(columns, rng, tail=0.0):
-    """Strata of skewed sizes around the reference, one in a hundred of their rows far out if there is a tail."""
+    """Return strata of unequal sizes. If there is a tail, a share of the rows is far from the mean."""
     low, high = columns.get("bounds", (-math.inf, math.inf))
     reach = 4.5 * columns["sigma"]
     return {
@@ -187,9 +196,11 @@ def people(columns, rng, tail=0.0):
 @pytest.mark.parametrize("shrinkage", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("target", ["rows", pytest.param("population", marks=pytest.mark.slow)])
 def test_intervals_are_as_wide_as_planned(columns, tail, shrinkage, target):
-    """Planned half-widths within 15 % of the median of released ones, in all strata that can be read. Of the strata
-    planned readable nine in ten are, and of those that are a third are planned at least. 7 runs each; seeds fixed,
-    no false alarms."""
+    """The planned widths are within 15 % of the median of the widths in 7 runs, for each stratum that is readable.
+
+    At least 90 % of the strata that are planned as readable are readable. At least a third of the readable strata are
+    planned as readable. The seeds are fixed.
+    """
     given = {name: value for name, value in columns.items() if name != "reference"}
     sizes = dict(zip(map(str, range(len(SKEWED))), SKEWED.astype(float).tolist(), strict=True))
     planned, kept, missed = [], [], []

@@ -1,4 +1,4 @@
-"""Private ratios: estimates against eq. 1 to 4 by hand, corrections against each other, tests, and bad input."""
+"""Tests of private ratios: estimates by equations 1 to 4, corrections, hypothesis tests and errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def people(n, seed=0, ratio=1.1):
 
 
 def by_hand(s, y, w, log):
-    """The ratio and its variance by equations 1 to 4, as they are printed (but for the means' common factor)."""
+    """Return the ratio and its variance by equations 1 to 4 of the paper, except for the common factor of the means."""
     total, squares = w.sum(), (w**2).sum()
     mean_s, mean_y = (w * s).sum() / total, (w * y).sum() / total
     shrink = squares / total**2
@@ -60,8 +60,11 @@ def test_without_noise_it_is_the_textbook_ratio(log, weighted, binary, compositi
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 @pytest.mark.parametrize("log", [False, True])
 def test_the_corrections_add_the_variance_of_the_noise(mechanism, log):
-    """Analytical against the delta method by hand; Monte Carlo against both: 200 draws, so to 30 % (over three standard
-    errors, for a chi-square has √(2/200) = 0.1 and Laplace draws about 0.16)."""
+    """The analytical correction is compared with the delta method, and the Monte Carlo correction with both.
+
+    The tolerance is more than three standard errors for 200 draws. The relative error is √(2/200) = 0.1 for a
+    chi-squared distribution and about 0.16 for Laplace noise.
+    """
     s, y, _ = people(5000)
     sums = private_ratio(s, y, **PRICE, mechanism=mechanism, noise=SeededNoise(3)).sums
     none, analytical, drawn = (
@@ -73,13 +76,15 @@ def test_the_corrections_add_the_variance_of_the_noise(mechanism, log):
     assert analytical.variance - none.variance == pytest.approx(extra)
     assert drawn.variance - none.variance == pytest.approx(extra, rel=0.5)
     assert none.value == analytical.value == drawn.value
-    assert drawn.variance == ratio_from_sums(sums, correction="monte-carlo", log=log).variance  # not drawn anew
+    assert drawn.variance == ratio_from_sums(sums, correction="monte-carlo", log=log).variance  # the draws are the same
 
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_intervals_cover(mechanism, weighted):
-    """At ε = 0.3 and n = 2000: 400 intervals at 95 %, so fewer than 362 hits has probability under 10⁻⁴."""
+    """The test uses 400 intervals at level 95 % for 2000 rows. The probability that fewer than 362 of the intervals
+    cover the ratio is less than 10⁻⁴.
+    """
     hits = 0
     for i in range(400):
         s, y, w = people(2000, seed=i)
@@ -92,7 +97,7 @@ def test_intervals_cover(mechanism, weighted):
 
 
 def test_real_noise():
-    """The noisy sums lie within 6 of their deviations (false-alarm rate 10⁻⁸), and are marked as private."""
+    """The noisy sums are within 6 standard deviations, with a false alarm rate of 10⁻⁸, and are marked as private."""
     s, y, w = people(3000)
     for mechanism, composition in product(("gaussian", "laplace"), ("joint", "basic")):
         found = private_ratio(
@@ -129,7 +134,7 @@ def test_a_logarithm_that_a_draw_may_lose_has_no_finite_monte_carlo_interval():
 
 
 def test_equal_ratios_looks_for_a_ratio_that_both_allow():
-    """Against a search over two million ratios, and Welch's formula by hand."""
+    """The result is compared with a search over two million ratios and with Welch's formula."""
     first, second = (ratio_from_sums(sums_of(*pair)) for pair in ((60.0, 50.0), (40.0, 50.0)))
     test = equal_ratios(first, second)
     deviation = math.sqrt(first.variance + second.variance)
@@ -160,8 +165,10 @@ def test_equal_ratios_looks_for_a_ratio_that_both_allow():
 
 
 def rejections(sizes, shape, factor, runs=300):
-    """How often 5 % tests reject by `equal_ratios` and by Wald's, if the second group's ratio is so many times the
-    first's."""
+    """Return the number of rejections at 5 % by `equal_ratios` and by Wald's test.
+
+    The ratio of the second group is `factor` times the ratio of the first group.
+    """
     rng, noise, found = np.random.default_rng(9), SeededNoise(9), [0, 0]
     for _ in range(runs):
         pair = []
@@ -176,20 +183,28 @@ def rejections(sizes, shape, factor, runs=300):
 
 
 def test_equal_ratios_keeps_its_level_where_one_group_has_three_labels():
-    """Of 400 pairs at 5 %, more than 33 rejections have probability .002; Wald's test makes twice as many."""
+    """The test uses 400 pairs and the level 5 %. The probability of more than 33 rejections is .002. The number of
+    rejections of Wald's test is twice as large.
+    """
     now, wald = rejections((60, 3000), (0.3, 6.0), 1.0, runs=400)
     assert now <= 33 < wald
 
 
 def test_equal_ratios_sees_a_difference_where_labels_are_few():
-    """14 against 9 labels: Wald's test sees none of 300, this one about a fifth (three standard errors: .07)."""
+    """The groups have 14 and 9 labels. There are 300 pairs. For Wald's test, the number of rejections is 0. For this
+    test, it is about a fifth.
+
+    The tolerance of .07 is three standard errors.
+    """
     now, wald = rejections((300, 300), (0.3, 6.0), 1.6)
     assert wald < 5
     assert now >= 30
 
 
 def test_equal_ratios_keeps_its_level():
-    """400 pairs with equal ratios at 5 %: more than 40 rejections has probability under 10⁻⁴, as has fewer than 5."""
+    """The test uses 400 pairs with equal ratios and the level 5 %. The probability of more than 40 rejections is less
+    than 10⁻⁴, and so is the probability of fewer than 5.
+    """
     rejected = 0
     for i in range(400):
         pair = []

@@ -1,4 +1,4 @@
-"""Noisy sums: sensitivity against a search over rows, sums against a loop, noise against its stated covariance."""
+"""Tests of noisy sums: the sensitivity by a search over rows, the sums by a loop, and the covariance of the noise."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def of_price(mechanism="gaussian", composition="joint", weighted=False, binary=T
 
 
 def rows(n, weighted, binary, seed=0):
-    """Scores, labels and weights up to 3, every fourth number at an end of its range."""
+    """Return scores, labels and weights up to 3. Each fourth number is at an end of its range."""
     rng = np.random.default_rng(seed)
     score, label, weight = rng.random((3, n))
     score[::4], label[::4], weight[::4] = rng.integers(0, 2, (3, len(score[::4])))
@@ -40,7 +40,7 @@ def rows(n, weighted, binary, seed=0):
 
 
 def naive(score, label, weight):
-    """The sums by a loop over rows, by name."""
+    """Return the sums by name. This is a slow reference implementation."""
     sums = dict.fromkeys(("w", "wy", "ws", "wss", "wys", "ww", "wyy"), 0.0)
     for i in range(len(score)):
         s, y, w = score[i], label[i], 1.0 if weight is None else weight[i]
@@ -72,7 +72,6 @@ def test_the_sensitivity_is_that_of_the_proof(mechanism, exact):
 @pytest.mark.parametrize(("mechanism", "norm"), [("gaussian", 2), ("laplace", 1)])
 @pytest.mark.parametrize("composition", ["joint", "basic"])
 def test_whole_numbers_of_a_row_stay_under_the_lattice_sensitivity(composition, mechanism, norm, weighted, binary):
-    """Rounding included. For "basic" each coordinate by itself."""
     design = of_price(mechanism, composition, weighted, binary).design
     score, label, weight = rows(4000, weighted, binary)
     one_each = (x[:, None] for x in (score, label))
@@ -97,7 +96,9 @@ def test_without_noise_they_are_the_sums(mechanism, composition, weighted, binar
 @pytest.mark.parametrize("composition", ["joint", "basic"])
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 def test_noise_has_the_stated_covariance(mechanism, composition):
-    """4000 draws: each entry's standard error is under 4 % of its scale (Laplace); four of them."""
+    """The test uses 4000 draws. The standard error of each entry is less than 4 % of the scale, and the tolerance is
+    four standard errors.
+    """
     price = of_price(mechanism, composition, weighted=True, binary=False)
     draws = [measure_sums([], [], price, [], weight_bound=3.0, noise=SeededNoise(i)) for i in range(4000)]
     stated = draws[0].covariance
@@ -114,7 +115,7 @@ def test_basic_noise_is_the_papers_but_for_the_square_of_the_weights():
     )
     sigma = 3 * math.sqrt(2 * math.log(1.25 * 6 / 1e-6)) * 6 / 0.5  # eq. 5 at (ε/6, δ/6), Δ = u = 3
     deviations = dict(zip(sums.names, np.sqrt(np.diag(sums.covariance)).tolist(), strict=True))
-    assert deviations.pop("ww") == pytest.approx(3 * sigma)  # u², where the paper says u
+    assert deviations.pop("ww") == pytest.approx(3 * sigma)  # u², and not u as in the paper
     assert deviations == pytest.approx(dict.fromkeys(("w", "wy", "ws", "wss", "wys"), sigma))
 
 
@@ -128,7 +129,7 @@ def test_the_price_is_stated():
         assert (sums.rho, sums.relation, sums.epsilon) == (rho, ADD_REMOVE, 0.5)
         assert sums.delta == (1e-6 if price.mechanism == "gaussian" else 0.0)
         assert not sums.private
-    assert of_price(composition="basic").rho.epsilon(1e-6) < 0.5  # zCDP composes the parts better than the paper does
+    assert of_price(composition="basic").rho.epsilon(1e-6) < 0.5  # the composition by zCDP is tighter than in the paper
     assert measure_sums([0.5], [1], of_price(), noise=SecureNoise()).private
 
 
@@ -203,12 +204,12 @@ def test_bad_prices_are_refused(price, sentence):
         of_price(**price)
 
 
-# Refutation: from no row to one, by the statistic that tells the two apart best, dᵀΣ⁻¹(sums) for Gaussian noise.
+# Attempts at refutation with one row and no row, by the best statistic, which is dᵀΣ⁻¹(sums) for Gaussian noise.
 RUNS = 4000
 DELTA = 0.05
 CORNER = {"score": [1.0], "label": [1.0], "weight": [3.0]}
 HEAVY = {"score": [1.0], "label": [1.0], "weight": [6.0]}
-FREE = {"score": [0.5], "label": [0.0], "weight": [1.5]}  # a row that is long along the axes that cost nothing
+FREE = {"score": [0.5], "label": [0.0], "weight": [1.5]}  # a long row along the axes without cost
 
 
 def bound(price, row, fault=False, weight_bound=3.0):
@@ -244,7 +245,7 @@ def test_halved_noise_is_caught():
 
 @pytest.mark.slow
 def test_charging_the_square_of_the_weights_as_the_paper_says_is_caught():
-    """Noise for u on a sum of sensitivity u²: the axis of Σw² is u times as long, and the claim stays the same."""
+    """The sensitivity of Σw² is u² and not u. With the noise for u, the claimed privacy cost is the same."""
     design = Design.basic(weighted=True, binary=True)
     honest = PricedDesign(design, "gaussian", math.sqrt(6) * HALF, Rho(0.5))  # 1/(2·6) for each of six sums
     axes = design.axes.copy()
@@ -255,7 +256,7 @@ def test_charging_the_square_of_the_weights_as_the_paper_says_is_caught():
 
 
 def laplace_bound(price, row, fault=False):
-    """Pure ε: the sum of the signs along the axes tells one row from none."""
+    """Return the empirical pure ε of the sum of the signs along the axes."""
 
     change = price.design.axes @ measure_sums(*row, price, noise=NoNoise()).vector
 

@@ -1,4 +1,4 @@
-"""Fingerprints tell equal snapshots apart from others, and nothing else."""
+"""Tests that fingerprints show only that two snapshots are equal."""
 
 import hashlib
 import stat

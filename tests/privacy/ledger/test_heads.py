@@ -1,4 +1,4 @@
-"""The newest head is kept outside of the ledger: an older copy in its place is refused, and charged nothing."""
+"""Tests of the heads that are stored outside of the ledger, so that an older copy of the ledger is refused."""
 
 import pickle
 import secrets
@@ -21,7 +21,7 @@ def heads(tmp_path):
 
 @pytest.fixture
 def copied(request):
-    """Makes a copy of a ledger, as a backup does; gives its place."""
+    """Return a function that copies a ledger and returns the place of the copy."""
 
     def copy(place):
         if "://" not in place:
@@ -41,7 +41,7 @@ def copied(request):
 
 @pytest.fixture
 def opened(place, heads):
-    """A function that opens a ledger with one account, and one that makes and commits a charge in it."""
+    """Return a function that opens a ledger with one account."""
 
     def ledger(where=place, folder=heads):
         return Ledger(where, heads=folder)
@@ -57,7 +57,7 @@ def charge(ledger, name):
 
 
 def disconnected(ledger):
-    """PostgreSQL copies a database that nobody is connected to."""
+    """Close all connections, because PostgreSQL cannot copy a database that is in use."""
     for engine in ledger._store._engines.values():
         engine.dispose()
 
@@ -91,7 +91,7 @@ def test_an_older_copy_is_refused_by_all_that_writes_and_by_verify(opened, place
 
 
 def test_a_copy_that_was_charged_is_another_history(opened, place, copied):
-    """As by a rehearsal with a copy, of which the ledger itself knows nothing: whichever is older now is refused."""
+    """The copy was charged by a rehearsal, so the older of the two ledgers must be refused."""
     ledger = opened()
     charge(ledger, "one")
     disconnected(ledger)
@@ -100,7 +100,7 @@ def test_a_copy_that_was_charged_is_another_history(opened, place, copied):
     with pytest.raises(OlderCopy, match="lacks entry 5"):
         ledger.reserve("people", TINY, "two")
     disconnected(copy)
-    late = Ledger(place)  # what keeps no head charges on: then both have as many entries
+    late = Ledger(place)  # a process without a head can charge the ledger, so that both have the same number of entries
     charge(late, "two")
     with pytest.raises(OlderCopy, match="lacks entry 5"):
         ledger.verify()
@@ -114,16 +114,17 @@ def test_what_is_kept_is_never_ahead(opened, place, heads, monkeypatch):
     with pytest.raises(LedgerError, match="anchored"):
         ledger.verify([Head(1, "0" * 64)])
     assert kept_head(heads, ledger.identity) == head
-    monkeypatch.setattr("equistrata.privacy.ledger.ledger.keep_head", lambda *given: 1 / 0)  # killed just then
+    # The process is killed at this point.
+    monkeypatch.setattr("equistrata.privacy.ledger.ledger.keep_head", lambda *given: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         ledger.reserve("people", TINY, "one")
     monkeypatch.undo()
-    ledger.verify()  # as of a file from a stranger, which says that it is this ledger
+    ledger.verify()  # the same is true for a file that claims to be this ledger
     assert (ledger.head.entries, kept_head(heads, ledger.identity)) == (2, head)
     assert ledger.verify(keep=True) == kept_head(heads, ledger.identity)
     charge(opened(), "two")
     assert kept_head(heads, ledger.identity) == ledger.head == ledger.verify()
-    keep_head(heads, ledger.identity, head)  # a slower process comes last
+    keep_head(heads, ledger.identity, head)  # a slower process is the last to write
     assert kept_head(heads, ledger.identity) == ledger.head
 
 
@@ -148,8 +149,10 @@ def test_of_many_that_charge_at_once_the_newest_head_stays(opened, heads):
 
 
 def test_machines_and_ledgers_do_not_hinder_each_other(opened, place, tmp_path, heads):
-    """Two machines with one ledger have each seen another part; two ledgers of one file name are two; a folder that is
-    lost, or cannot be made, remembers nothing."""
+    """Two machines with the same ledger have different heads, and two ledgers with the same name are different ledgers.
+
+    If the folder is lost or cannot be made, there is no head.
+    """
     here, there = opened(), opened(folder=tmp_path / "there")
     for number in range(3):
         charge(here, f"here {number}")

@@ -1,4 +1,4 @@
-"""The ledger cannot be overspent, loses nothing, and notices an edit of its history."""
+"""Tests that the ledger cannot be overspent, loses no charge, and detects changes of its history."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from equistrata.privacy.ledger.transaction import Transaction
 
 @pytest.fixture(scope="module")
 def made_once(tmp_path_factory):
-    """A SQLite ledger with some history, to be copied."""
+    """Return the path of a SQLite ledger with several charges, which is copied by the tests."""
     path = tmp_path_factory.mktemp("made") / "ledger.db"
     ledger = Ledger(path)
     ledger.create("people", 2, 1e-9)
@@ -51,13 +51,13 @@ def made_once(tmp_path_factory):
 
 @pytest.fixture
 def file(made_once, tmp_path):
-    """A copy of that one file; its path."""
+    """Return the path of a copy of the ledger."""
     return Path(shutil.copy(made_once, tmp_path / "ledger.db"))
 
 
 @pytest.mark.parametrize("racers", [12, pytest.param(50, marks=pytest.mark.slow)])
 def test_many_processes_cannot_overspend_lose_or_double_anything(ledger, place, racers):
-    fit = 5 * racers * 11 // 20  # of the tries
+    fit = 5 * racers * 11 // 20  # the number of charges that are possible
     amount = float(ledger.budget("people")) / (fit + 0.5)
     told = sorted(entry for granted in race("reserve", place, racers, 5, repr(amount)) for entry in granted)
     charges = ledger.charges("people")
@@ -142,7 +142,7 @@ def test_one_release_is_charged_once_unless_a_reason_is_given(ledger):
 
 
 def test_entries_say_what_a_regulator_asks(ledger):
-    key = ledger.key()  # None on PostgreSQL, where the steward had none
+    key = ledger.key()  # None for PostgreSQL, because the steward had no key
     told = key and str(Fingerprint.of(b"", {"rows": "", "columns": {}}, key, ledger.identity))
     ledger.reserve(
         "people",
@@ -233,8 +233,11 @@ def test_the_database_refuses_to_change_history(ledger, place):
 
 
 def _without_guards(path):
-    """A connection of somebody who may write to the file and drops the triggers. (The layout's hash finds that too;
-    the tests below put them back, to see that the chain alone finds the edit.)"""
+    """Return a connection that can write to the file, after the triggers are removed.
+
+    The hash of the layout also detects this. The tests restore the triggers to check that the chain of hashes detects
+    the change.
+    """
     connection = sqlite3.connect(path, isolation_level=None)
     guards = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
     for name, _ in guards:
@@ -287,7 +290,9 @@ def test_dropped_guards_are_found(file):
 
 
 def test_a_new_whole_chain_is_found_by_an_anchor_alone(tmp_path):
-    """Somebody makes a ledger anew that leaves a charge out: only a head that was published tells."""
+    """If a new ledger is made without a charge, its chain is valid. This can only be detected if a
+    head is published.
+    """
     honest, forged = Ledger(tmp_path / "honest.db"), Ledger(tmp_path / "forged.db")
     for ledger in (honest, forged):
         ledger.create("people", 2, 1e-9)
@@ -310,7 +315,7 @@ def test_what_is_no_head_is_said(text):
 
 
 def test_a_charge_on_falsified_totals_is_refused(file):
-    """Not only `verify` looks: what a reservation relies on is checked against its hash."""
+    """A reservation must also check the hash of the totals that it uses."""
     connection, _ = _without_guards(file)
     with closing(connection):
         connection.execute("UPDATE equistrata_entries SET spent = '0' WHERE entry = 26")
@@ -332,7 +337,6 @@ def _flip(source, target, offset, bits):
 
 
 def test_a_flipped_byte_anywhere_in_history_is_found(file, tmp_path):
-    """Bits flipped in any text of any row, or of the tables' own definitions: verify must miss none."""
     content, victim = file.read_bytes(), tmp_path / "victim.db"
     texts = {
         str(value).encode() for table in _content(file) for row in table for value in row if isinstance(value, str)
@@ -356,8 +360,7 @@ def test_a_flipped_byte_anywhere_in_history_is_found(file, tmp_path):
 
 
 def _is_slack(content, offset):
-    """Whether a byte lies where SQLite keeps nothing: leftovers of moved rows between a page's pointers and its
-    cells."""
+    """Return True if a byte is in the unused part of a page, between its pointers and its cells."""
     page_size = int.from_bytes(content[16:18], "big")
     page, inside = divmod(offset, page_size)
     head = content[page * page_size + (100 if page == 0 else 0) :][:12]
@@ -392,7 +395,7 @@ def _spoiled(path, kind):
     if kind == "missing":
         path.unlink()
     elif kind == "read-only":
-        path.chmod(0o444)  # also the superuser is held to it
+        path.chmod(0o444)  # this is also checked for the superuser
     elif kind == "empty":
         path.write_bytes(b"")
     elif kind == "not a database":
@@ -523,7 +526,7 @@ def test_a_path_and_its_url_are_the_same_ledger(file):
 
 
 def test_entries_in_json_keep_their_meaning(file):
-    """The hash is over the row's JSON: read back from SQL by other means, it is the same."""
+    """The hash is computed from the JSON of the row, so it must be the same if the row is read with another tool."""
     from equistrata.privacy.ledger.chain import digest
 
     with closing(sqlite3.connect(file)) as connection:
@@ -534,7 +537,7 @@ def test_entries_in_json_keep_their_meaning(file):
 
 
 def test_a_copy_of_the_one_file_has_every_charge_at_any_time(tmp_path):
-    """Also while another process has the ledger open: there is no log beside it that a copy would miss."""
+    """If another process uses the ledger, the copy must also be complete. There must not be a write-ahead log."""
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.create("people", 2, 1e-9)
     with closing(sqlite3.connect(ledger.path)) as other:
@@ -547,7 +550,7 @@ def test_a_copy_of_the_one_file_has_every_charge_at_any_time(tmp_path):
 
 
 def test_a_ledger_with_a_write_ahead_log_leaves_it_when_it_is_next_written(file, tmp_path):
-    """As earlier versions made them. While somebody else has it open it stays as it is, and whole."""
+    """Ledgers of earlier versions have a write-ahead log. The log is kept while another process uses the ledger."""
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
         ledger = Ledger(file)
@@ -577,10 +580,10 @@ def test_what_is_left_of_a_deleted_ledger_is_no_invitation(file, left):
 
 
 def test_a_charge_is_on_the_disk_when_it_is_committed(tmp_path):
-    """As far as SQLite is asked for it; tests themselves do not wait for the disk (`unsynced`)."""
+    """The settings of SQLite are checked. Other tests do not wait for the disk, see `unsynced`."""
     path = tmp_path / "ledger.db"
     Ledger(path).create("people", 1, 1e-9)
     for writes in (True, False):
         with closing(_connect(path, writes, 1.0)) as connection:
-            assert connection.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
+            assert connection.execute("PRAGMA synchronous").fetchone() == (3,)  # the value for EXTRA
             assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)

@@ -1,4 +1,4 @@
-"""A release that runs somewhere runs nowhere else, and a dead run's lease ends."""
+"""Tests that a release is run by a single process at a time, and that the lease of a dead process ends."""
 
 import sqlite3
 import time
@@ -31,7 +31,7 @@ def test_a_release_is_held_by_one_run_and_free_when_it_ends(ledger, place):
 
 def test_whoever_knows_the_token_takes_a_dead_runs_lease_over_at_once(ledger):
     taken = ledger.lease("people", "november", "of the journal")
-    taken.__enter__()  # and is killed
+    taken.__enter__()  # the process is killed
     with ledger.lease("people", "november", "of the journal"):
         pass
 
@@ -58,7 +58,7 @@ def test_a_run_that_was_silent_for_too_long_learns_that_it_lost_its_lease(ledger
     with Ledger(place).lease("people", "november", "b"):
         monkeypatch.setattr(ledger_lease, "LEASE_SECONDS", 0.04)
         turns = [False, True]
-        monkeypatch.setattr(silent._over, "wait", lambda _: turns.pop(0))  # one renewal
+        monkeypatch.setattr(silent._over, "wait", lambda _: turns.pop(0))  # a single renewal
         silent._renew()
     with pytest.raises(LedgerError, match="taken over by another run"):
         silent.check()
@@ -72,7 +72,7 @@ def test_the_token_is_not_stored(ledger, place):
 
 
 def test_leases_come_into_a_ledger_of_an_earlier_version_and_nothing_else_may(tmp_path):
-    """The hash of a file's tables holds all but the leases'."""
+    """The hash of the tables does not include the table of leases."""
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.create("people", 1, 1e-9)
     with ledger.lease("people", "november", "a"):

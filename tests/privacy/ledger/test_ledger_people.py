@@ -1,5 +1,6 @@
-"""A budget belongs to people: their rows under a second name are refused, unless the steward said so when he opened
-it."""
+"""Tests of a ledger with several accounts. The same rows must not be charged to two accounts unless this is allowed by
+the steward.
+"""
 
 import threading
 from functools import partial
@@ -15,14 +16,14 @@ KEY, FOREIGN = "k" * 32, "j" * 32
 
 
 def print_of(ledger, name, columns="abc", key=KEY):
-    """A fingerprint of those rows in a ledger."""
+    """Return the fingerprint of the given rows in a ledger."""
     seen = {"rows": name, "columns": dict.fromkeys(columns, name)}
     return str(Fingerprint.of(name.encode(), seen, key.encode(), ledger.identity))
 
 
 @pytest.fixture
 def ledger(place, monkeypatch):
-    """Two accounts, whose steward has a key; people's rows were released."""
+    """Return a ledger with a key and two accounts. The rows of `people` have been released."""
     monkeypatch.setenv("EQUISTRATA_LEDGER_KEY", KEY)
     made = Ledger(place)
     made.create("people", 2, 1e-9)
@@ -33,7 +34,7 @@ def ledger(place, monkeypatch):
 
 @pytest.fixture
 def rows(ledger):
-    """A fingerprint of rows in it."""
+    """Return a function that makes fingerprints for the ledger."""
     return partial(print_of, ledger)
 
 
@@ -77,8 +78,10 @@ def test_who_is_the_same_is_part_of_the_chain_and_must_be_there(ledger):
 
 
 def test_fingerprints_that_cannot_be_compared_are_no_way_around(ledger, rows):
-    """Another key, or none at all, would let the same rows pass under any name; and the first one with another key
-    would have all later charges refused."""
+    """If there is no key, or if the key is different, the same rows could be charged to another account.
+
+    If the first charge had a different key, the later charges would fail.
+    """
     before = ledger.head
     with pytest.raises(LedgerError, match="made with a key; bring that key back"):
         ledger.reserve("patients", Rho(0.001), "two")
@@ -90,7 +93,9 @@ def test_fingerprints_that_cannot_be_compared_are_no_way_around(ledger, rows):
 
 
 def test_the_key_is_set_with_an_account_and_a_foreign_one_is_refused_before_any_charge(place, monkeypatch):
-    """Of a ledger without charges, too; and who opens a second account needs the key of the first."""
+    """The key is also checked if there are no charges, and the key of the first account is needed for the second
+    account.
+    """
     monkeypatch.delenv("EQUISTRATA_LEDGER_KEY", raising=False)
     ledger = Ledger(place)
     ledger.create("people", 1, 1e-9, key=KEY)
@@ -103,7 +108,7 @@ def test_the_key_is_set_with_an_account_and_a_foreign_one_is_refused_before_any_
     assert [account.dataset for account in ledger.accounts()] == ["people"]
     ledger.create("patients", 1, 1e-9, key=KEY)
     ledger.reserve("patients", Rho(0.001), "two", Particulars(fingerprint=print_of(ledger, "hospital")))
-    if ledger.path is None:  # beside a file a key is made
+    if ledger.path is None:  # a key is made for a file
         ledger.create("third", 1, 1e-9)
         assert ledger.key_name == print_of(ledger, "x")[4:20], "a steward without it changes nothing"
     ledger.verify()
@@ -124,7 +129,7 @@ def test_a_ledger_whose_steward_has_no_key_takes_no_fingerprint_until_he_sets_on
 
 
 def test_a_release_that_is_charged_again_has_the_rows_of_its_first_charge(ledger, rows):
-    """Else a foreign key, or other rows, could come in with a second charge."""
+    """A second charge must not be able to add another key or other rows."""
     for other in (rows("nobody", key=FOREIGN), rows("hospital"), None):
         with pytest.raises(LedgerError, match="charged for other rows"):
             ledger.reserve("people", Rho(1e-6), "one", Particulars(fingerprint=other, reason="noise drawn again"))
@@ -134,7 +139,7 @@ def test_a_release_that_is_charged_again_has_the_rows_of_its_first_charge(ledger
 
 @pytest.fixture
 def legacy(place, monkeypatch):
-    """Two accounts as an earlier version opened them: no key was stated, and the first charge's counts."""
+    """Return a ledger of an earlier version, in which the key is set by the first charge."""
     append = Transaction.append
 
     def stated_nothing(self, kind, dataset, rho, spent, texts, settles=None):
@@ -152,7 +157,9 @@ def legacy(place, monkeypatch):
 
 @pytest.mark.parametrize("later", [False, True])
 def test_a_ledger_with_a_foreign_charge_is_repaired_by_an_entry_of_the_steward(legacy, later, monkeypatch):
-    """Of an earlier version, in which a foreign key came first, or later, when it was not compared with one's own."""
+    """In an earlier version, the key of the first charge was not checked, and the keys of the later charges were not
+    compared.
+    """
     ledger, rows = legacy, partial(print_of, legacy)
     honest, census = Particulars(fingerprint=rows("hospital")), Particulars(fingerprint=rows("census"))
     if later:
@@ -170,7 +177,7 @@ def test_a_ledger_with_a_foreign_charge_is_repaired_by_an_entry_of_the_steward(l
     assert ledger.set_key() == (not later)
     assert not ledger.set_key(), "once"
     ledger.reserve("patients", Rho(0.001), "two", honest)
-    if later:  # what has the key is compared as ever
+    if later:  # charges with the same key are still compared
         with pytest.raises(LedgerError, match="those of data set 'people'"):
             ledger.reserve("patients", Rho(0.001), "three", census)
     with pytest.raises(LedgerError, match="another key"):
@@ -201,7 +208,7 @@ def test_of_names_that_charge_the_same_rows_at_once_one_wins(place):
 
     def charge(racer):
         mine = Ledger(place)
-        mine.spent("people 0")  # connected
+        mine.spent("people 0")  # the connection is open
         start.wait()
         try:
             mine.reserve(f"people {racer}", Rho(0.001), "release", census)

@@ -1,4 +1,6 @@
-"""On a real PostgreSQL server, the role that makes releases can charge and settle, and nothing else."""
+"""Tests of the rights of the worker on a PostgreSQL server. The worker must be able to charge and to settle, and must
+not have other rights.
+"""
 
 import math
 import re
@@ -21,21 +23,20 @@ psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra
 
 @pytest.fixture(scope="module")
 def roles(postgres, repo_root, tmp_path_factory):
-    """The ledger's URLs of the steward and of the worker, with the roles and rights that docs/deploy/settings.sh gives
-    them."""
+    """Return the URLs of the steward and the worker, with the roles and rights from docs/deploy/settings.sh."""
     folder = tmp_path_factory.mktemp("deploy") / "settings"
     address = re.search(r"@([^:/]+):(\d+)/", postgres)
     environment = {"PGHOST": address[1], "PGPORT": address[2], "STATE": str(folder / "state"), "PATH": "/usr/bin:/bin"}
     subprocess.run(
         ["sh", repo_root / "docs" / "deploy" / "settings.sh", folder], env=environment, check=True, timeout=60
     )
-    mark = f"e{secrets.token_hex(4)}"  # roles belong to the server, which other tests use too
+    mark = f"e{secrets.token_hex(4)}"  # the roles are shared with other tests on the same server
     script = (folder / "databases.sql").read_text("utf-8").replace("equistrata_", f"{mark}_")
     database = "postgres"
     for line in script.splitlines():
         if line.startswith(r"\connect"):
             database = line.split()[1]
-        elif not line.startswith(("\\", "CREATE EXTENSION")):  # pg_trgm is Prefect's, and not in the wheel
+        elif not line.startswith(("\\", "CREATE EXTENSION")):  # pg_trgm is used by Prefect and is not in the wheel
             with psycopg.connect(postgres.rsplit("/", 1)[0] + f"/{database}", autocommit=True) as connection:
                 connection.execute(line)
     urls = {}
@@ -47,7 +48,7 @@ def roles(postgres, repo_root, tmp_path_factory):
 
 @pytest.fixture
 def urls(roles):
-    """The same, with no ledger there yet."""
+    """Return the URLs and remove the ledger after the test."""
     yield roles
     with psycopg.connect(roles["steward"]) as connection:
         connection.execute("DROP TABLE IF EXISTS equistrata_entries, equistrata_ledger, equistrata_leases CASCADE")
@@ -56,7 +57,7 @@ def urls(roles):
 
 @pytest.fixture
 def worker(urls):
-    """The worker's ledger, in which the steward has opened two accounts and the worker has made two charges."""
+    """Return the ledger of the worker, with two accounts and two charges."""
     steward = Ledger(urls["steward"])
     steward.create("people", 2, 1e-9, key="k" * 32)
     steward.create("patients", 1, 1e-6, key="k" * 32)
@@ -69,7 +70,7 @@ def worker(urls):
 
 
 def print_of(ledger, name, columns="abc", key=b"k" * 32):
-    """A fingerprint of those rows in a ledger."""
+    """Return the fingerprint of the given rows in a ledger."""
     seen = {"rows": name, "columns": dict.fromkeys(columns, name)}
     return str(Fingerprint.of(name.encode(), seen, key, ledger.identity))
 
@@ -141,7 +142,6 @@ HOSTILE = {
 
 
 def test_the_worker_cannot_open_raise_cut_or_spoil_anything(worker, urls):
-    """Each statement is refused, alone and after everything that a session may set for itself; history stays whole."""
     before, spent = worker.verify(), worker.spent("people")
     refused = {}
     for session in ((), ("SET standard_conforming_strings = off", "SET search_path = public, pg_catalog")):
@@ -223,7 +223,7 @@ def test_what_is_hashed_in_the_database_is_what_python_hashes(worker, words):
 
 
 def test_a_function_that_writes_another_hash_is_found_before_it_is_kept(worker, urls):
-    """Seen to fail without the check: a fault of the database's JSON would spoil the head for everyone."""
+    """Without this check, an error in the JSON function of the database would make the head invalid for all users."""
     before = worker.head
     with psycopg.connect(urls["steward"]) as connection:
         connection.execute(
@@ -235,7 +235,7 @@ def test_a_function_that_writes_another_hash_is_found_before_it_is_kept(worker, 
 
 
 def old_ledger(urls):
-    """A ledger as version 0.x left it: no functions, and a worker who may write."""
+    """Return a ledger of version 0.x, which has no functions and is writable for the worker."""
     steward = Ledger(urls["steward"])
     steward.create("people", 2, 1e-9)
     worker_role = re.search("//([^:]+):", urls["worker"])[1]
@@ -262,8 +262,7 @@ def test_a_ledger_of_an_earlier_version_is_upgraded_by_its_steward(urls):
 
 
 def test_numbers_of_many_digits_leave_room_for_ordinary_charges(worker, urls):
-    """A crumb whose denominator fills what may be written would have every later charge refused, though the budget is
-    whole."""
+    """A small charge with a very long denominator must not block later charges."""
     for number, prime in enumerate((3, 7, 11, 13, 17)):
         with psycopg.connect(urls["worker"]) as connection, suppress(psycopg.DatabaseError):
             connection.execute(charge(f"'1/{prime ** int(690 / math.log10(prime))}'", id=f"crumb {number}"))
@@ -273,12 +272,14 @@ def test_numbers_of_many_digits_leave_room_for_ordinary_charges(worker, urls):
 
 
 def test_a_fingerprint_of_the_workers_own_making_blocks_no_other_account(worker, urls):
-    """What would have the other accounts' charges refused for good: another key, no fingerprint, or another account's
-    own."""
+    """The worker must not be able to block the charges of the other accounts. The fingerprint is made with another key,
+    is missing, or is the fingerprint of the other account.
+    """
     steward, rows = Ledger(urls["steward"]), partial(print_of, worker)
     theirs = rows("hospital")
     foreign = rows("nobody", key=b"j" * 32)
-    with psycopg.connect(urls["worker"]) as connection, pytest.raises(psycopg.Error) as refused:  # before any other
+    # This is the first charge.
+    with psycopg.connect(urls["worker"]) as connection, pytest.raises(psycopg.Error) as refused:
         connection.execute(charge().replace("NULL, NULL, NULL, 'me'", f"'{foreign}', NULL, NULL, 'me'"))
     assert refused.value.sqlstate == ledger_postgres.OTHER_KEY
     steward.create("panel", 1, 1e-9, same_people_as=["patients"])

@@ -1,4 +1,4 @@
-"""The budget of a series, kept by the ledger: months, prices, and what is refused."""
+"""Tests of the budget of a series: months, costs and errors."""
 
 from fractions import Fraction
 
@@ -46,7 +46,7 @@ def test_a_front_month_costs_so_many_times_as_much_and_the_whole_is_the_same(led
     front = Series("people", 12, 1.0, 1e-9, front=4.0)
     prices = []
     for month in range(1, 13):
-        # Later releases need not know of it: the first charge says what is left.
+        # Later releases do not need the setting, because the first charge is in the ledger.
         now = standing(ledger, f"month-{month}", front if month == 1 else YEAR)
         prices.append(now.price)
         charge(ledger, f"month-{month}", YEAR, now=now)
@@ -79,7 +79,7 @@ def test_noise_that_is_drawn_again_comes_from_the_months_left(ledger):
 
 
 def test_more_than_the_series_has_left_is_refused_within_the_transaction(ledger):
-    """As where two releases asked for the last month's price at the same time."""
+    """This is the case if two releases request the cost of the last month at the same time."""
     year = Series("short", 2, 1.0, 1e-9)
     first, last = standing(ledger, "one", year), None
     charge(ledger, "one", year)

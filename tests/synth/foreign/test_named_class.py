@@ -1,4 +1,4 @@
-"""Any class in the strata: what it is told, what it may give back, and that nothing of the rows gets out with it."""
+"""Tests of the use of any synthesizer class in the strata: its arguments, its results, and that no rows are leaked."""
 
 import json
 import os
@@ -31,9 +31,9 @@ from equistrata.synth.synthesizer import StratifiedSynthesizer
 
 SCHEMA = Schema.load("acs_employment").select(["SEX", "MAR", "ESR"])
 HALF = Rho(0.5)
-REAL = 500  # rows, beside the made-up one; trials have other numbers
+REAL = 500  # in addition to the added row. The trials have other numbers
 
-# `{told}` is a file to which the class adds a line for each time that it is made; `real` is whether rows are real.
+# The class adds a line to the file `{told}` for each instance. `real` is True if the rows are real.
 CLASS = """
 import json, os, sys
 import numpy as np, pandas as pd
@@ -63,7 +63,7 @@ class Mine:
 
 @pytest.fixture
 def written(tmp_path, monkeypatch):
-    """Writes a class to a file; returns its name and a reader of what it was told."""
+    """Return a function that writes a class to a file and returns its name and a reader of its arguments."""
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
@@ -89,7 +89,7 @@ def written(tmp_path, monkeypatch):
         return f"{path}:Mine", lambda: [json.loads(line) for line in log.read_text().splitlines()]
 
     yield make
-    assert list(temporary.iterdir()) == []  # whatever happened, no row is left behind
+    assert list(temporary.iterdir()) == []  # no rows are left, also after an error
 
 
 def table(rows=REAL, schema=SCHEMA):
@@ -110,7 +110,8 @@ def test_it_is_told_epsilon_and_delta_and_gets_whole_codes_of_named_columns(writ
     assert (seen["kinds"], seen["rows"], seen["delta"]) == (["int64"], REAL + 1, 1e-6)
     assert Rho.of_pure(seen["epsilon"]) < Rho(0.5)
     count = fit.measurements[0]
-    assert float(Rho.of_pure(seen["epsilon"])) + 1 / count.sigma**2 == pytest.approx(0.5, rel=1e-6)  # Laplace: ε²/2
+    # Laplace noise costs ε²/2.
+    assert float(Rho.of_pure(seen["epsilon"])) + 1 / count.sigma**2 == pytest.approx(0.5, rel=1e-6)
     assert fit.model.total == pytest.approx(REAL, abs=600)
 
 
@@ -198,7 +199,7 @@ def test_the_refusal_is_a_sentence_without_the_number_of_rows(written, sample, s
     with pytest.raises(ForeignFailed, match=sentence) as caught:
         fitted(name)
     assert "\n" not in str(caught.value)
-    assert str(REAL) not in str(caught.value)  # how many rows there are is private
+    assert str(REAL) not in str(caught.value)  # the number of rows is private
 
 
 @pytest.mark.parametrize(
@@ -264,7 +265,7 @@ def test_it_is_tried_on_made_up_rows_whose_errors_are_told_in_full(written):
     with pytest.raises(InputError, match=r"before any real one was read \(KeyError\)") as caught:
         NamedClass(name).try_out(SCHEMA)
     assert "domain is what I wanted" in str(caught.value)
-    assert "line " in str(caught.value)  # of the traceback
+    assert "line " in str(caught.value)  # a line of the traceback
     assert [each["rows"] for each in told()] == [100]
 
 
@@ -318,7 +319,7 @@ def test_an_interpreter_that_is_not_there_or_no_python(tmp_path, written):
 
 def test_a_module_is_found_in_the_working_folder_and_on_pythonpath_after_installed_ones(written, tmp_path, monkeypatch):
     written(name="my_synthesizers.py")
-    written(name="numpy.py")  # does not stand in for NumPy
+    written(name="numpy.py")  # this file does not replace NumPy
     monkeypatch.chdir(tmp_path)
     child.describe.cache_clear()
     assert mechanism("my_synthesizers:Mine").software.startswith("my_synthesizers.py")
@@ -356,7 +357,7 @@ def test_a_promise_that_costs_more_than_is_there_is_refused(written):
 
 @pytest.mark.slow
 def test_what_it_started_ends_with_it_and_it_ends_with_its_parent(written, tmp_path):
-    """Also where the class started a process of its own, and the parent is killed."""
+    """The class has started another process, and the parent process is killed."""
     pids = tmp_path / "pids"
     name, _ = written(
         fit="import subprocess, time; other = subprocess.Popen(['sleep', '600']); "
@@ -386,7 +387,8 @@ def test_what_it_started_ends_with_it_and_it_ends_with_its_parent(written, tmp_p
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
         left = list((tmp_path / "tmp").iterdir())
-        assert len(left) == (number == signal.SIGKILL)  # a killed process removes nothing; a release's next run does
+        # A killed process removes no files, and the next release removes them.
+        assert len(left) == (number == signal.SIGKILL)
         for folder in left:
             for path in folder.iterdir():
                 path.unlink()

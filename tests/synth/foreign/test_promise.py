@@ -1,4 +1,6 @@
-"""What a class is told keeps the release's (ε, δ) by basic composition, and costs what it should in zCDP."""
+"""Tests of the values of ε and δ that are passed to a class. The tests check the basic composition of the release and
+the cost in zCDP.
+"""
 
 import math
 from fractions import Fraction
@@ -26,7 +28,7 @@ def test_epsilons_and_deltas_add_up_to_the_release_s(pure, means, account):
     assert told.delta + (rest if aside else 0) <= DELTA
     assert (told.delta == 0) is pure
     if not pure and not aside and account is None:
-        assert told.delta == DELTA  # the whole of it
+        assert told.delta == DELTA  # all of δ
     assert told.group(1, aside, DELTA) <= 1.0 + 1e-12
 
 
@@ -51,7 +53,7 @@ def test_the_largest_promise_within_rho(rho, count):
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 7])
 def test_the_delta_of_a_group_is_that_of_one_step_after_the_other(rows):
-    """Each further row multiplies what went before by e^ε and adds δ."""
+    """For each additional row, the previous δ is multiplied by e^ε and δ is added."""
     told, delta = Promise(0.5, 1e-12, 0.1), 0.0
     for _ in range(rows):
         delta = math.exp(0.5) * delta + 1e-12

@@ -1,4 +1,4 @@
-"""The adapter to smartnoise-synth: its driver contract with an interpreter that plays smartnoise, and a real run."""
+"""Tests of the adapter for smartnoise-synth, with a fake interpreter and with a real run."""
 
 import json
 import os
@@ -30,7 +30,7 @@ from equistrata.synth.synthesizer import StratifiedSynthesizer
 SCHEMA = Schema.load("acs_employment").select(["SEX", "MAR", "ESR"])
 RHO = Rho.from_epsilon_delta(1, 1e-9)
 
-# Plays the interpreter: `--describe …` asks what there is; else argv[-1] is the folder.
+# The fake interpreter. With `--describe`, it returns the versions. Otherwise, argv[-1] is the folder.
 FAKE = """#!{python}
 import json, os, sys, time
 from pathlib import Path
@@ -59,13 +59,13 @@ sys.exit(1)
 
 def table(rows=500, schema=SCHEMA):
     codes = np.random.default_rng(1).integers(0, schema.sizes, (rows, len(schema.sizes)))
-    codes[:, 0] = 0  # one declared value never occurs
+    codes[:, 0] = 0  # one of the declared values does not occur
     return CodedTable(codes.astype(np.uint8), schema)
 
 
 @pytest.fixture
 def plays(tmp_path, monkeypatch):
-    """Makes an interpreter with this body; returns its path and a reader of what it saw."""
+    """Return a function that makes a fake interpreter and returns its path and a reader of its input."""
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
@@ -78,20 +78,20 @@ def plays(tmp_path, monkeypatch):
         return str(path), lambda: json.loads(log.read_text())
 
     yield make
-    assert list(temporary.iterdir()) == []  # whatever happened, nothing is left behind
+    assert list(temporary.iterdir()) == []  # no files are left, also after an error
 
 
 def test_what_the_child_is_told(plays):
     python, seen = plays(DRAWS_ITS_ROWS)
     fitted = SmartNoise("mst", python).fit_table(table(500), RHO, SeededNoise(0))
     told = seen()
-    assert told["sizes"] == list(SCHEMA.sizes)  # every declared code, though one value of SEX never occurs
-    assert (told["rows"], told["columns"], told["inside"]) == (501, 3, True)  # the made-up row joins
+    assert told["sizes"] == list(SCHEMA.sizes)  # all declared codes, although a value of SEX does not occur
+    assert (told["rows"], told["columns"], told["inside"]) == (501, 3, True)  # including the added row
     assert told["mode"] == 0o700
     assert "-I" in told["argv"]
     assert told["draw"] == SMALLEST_POOL
     assert len(fitted.model.pool) == SMALLEST_POOL
-    assert fitted.model.total == pytest.approx(500, abs=250)  # a noisy number, not the exact one
+    assert fitted.model.total == pytest.approx(500, abs=250)  # the noisy number and not the exact number of rows
 
 
 def test_the_price_told_is_what_is_left_after_the_count(plays):
@@ -129,7 +129,7 @@ def test_rows_pass_through_the_folder_that_it_is_given(plays, tmp_path):
 
 def test_the_worker_ends_when_its_parent_is_gone(tmp_path):
     (tmp_path / "settings.json").write_text(json.dumps({"synthesizer": "mst"}))
-    os.mkfifo(tmp_path / "rows.npy")  # reading it waits for ever
+    os.mkfifo(tmp_path / "rows.npy")  # a read from this file does not return
     worker = subprocess.Popen([sys.executable, "-I", str(child.WORKER), str(tmp_path)], stdin=subprocess.PIPE)
     with pytest.raises(subprocess.TimeoutExpired):
         worker.wait(timeout=1)
@@ -209,7 +209,7 @@ def test_it_says_how_to_get_the_environment(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="run equistrata setup smartnoise") as caught:
         mechanism("smartnoise-mst")
     assert "\n" not in str(caught.value)
-    monkeypatch.setenv(SMARTNOISE.variable, sys.executable)  # is there, but without smartnoise-synth
+    monkeypatch.setenv(SMARTNOISE.variable, sys.executable)  # an interpreter without smartnoise-synth
     child.describe.cache_clear()
     with pytest.raises(InputError, match="cannot be used"):
         mechanism("smartnoise-mst")

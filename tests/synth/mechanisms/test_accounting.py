@@ -1,6 +1,6 @@
-"""Every synthesizer, at every level: its true cost is at most its price, and nothing but noise tells of the rows.
+"""Tests of the privacy cost of each synthesizer at each level, which must be at most its charge.
 
-Both by `recorder`: one release of a table, played back on a neighbour that has one row more.
+The tests use `recorder`, which repeats a release of a table on a neighbouring table with an additional row.
 """
 
 from dataclasses import replace
@@ -46,7 +46,9 @@ RHO, COUNTS = Rho(0.5), Rho(0.05)
 
 
 def tables(rows=500, seed=0):
-    """A and B depend on each other, C on R. The row that the neighbour has more is of a kind that is rare."""
+    """Return two neighbouring tables. A and B are dependent, and R and C are dependent. The additional row is of a rare
+    kind.
+    """
     rng = np.random.default_rng(seed)
     a, s, b, r, c = (rng.integers(0, size, rows) for size in SIZES.values())
     b, c = np.where(rng.random(rows) < 0.8, a > 0, b), np.where(rng.random(rows) < 0.8, r > 0, c)
@@ -60,7 +62,7 @@ def assert_kept(found, price):
 
 
 def each_stratum(mechanism):
-    """What a release does where every stratum chooses for itself, with noisy counts."""
+    """Return the measurement of a release in which the selection is separate for each stratum, with noisy counts."""
 
     def measure(table, noise):
         budgets = Budget(RHO).parallel(RHO, STRATA.keys, "strata in parallel")
@@ -73,7 +75,7 @@ def each_stratum(mechanism):
 
 
 def all_strata(mechanism, levels="auto"):
-    """What it does with one choice for all strata."""
+    """Return the measurement of a release with a single selection for all strata."""
     shared = shared_selection(mechanism, STRATA, "shared", levels)
     return lambda table, noise: measure_stratum(shared, table, Budget(RHO), COUNTS, noise)
 
@@ -92,7 +94,7 @@ def test_one_choice_for_all_strata(tmp_path, name, levels):
 
 @EACH
 def test_strata_that_nest(tmp_path, name):
-    """The neighbour has a row more in a place of few rows: one cell more of each level."""
+    """The additional row is in a place with few rows, so it changes a cell of each level."""
     columns = {"PUMA": {"within": "ST", "values": {1: [1, 2], 2: [1]}}}
     columns |= {column.name: {"values": [*column.values]} for column in SCHEMA.columns[:3]}
     schema = Schema.from_dict({"columns": columns})
@@ -119,7 +121,7 @@ FORTY = {
 @pytest.mark.parametrize("strata", [(), ("S",)])
 @pytest.mark.parametrize("declared", FORTY)
 def test_wide_columns(tmp_path, name, strata, declared):
-    """Of forty codes, merged before columns are measured together; the neighbour has a row of a rare code, a bound."""
+    """The columns have forty codes, which are merged. The additional row has a rare code or is at a bound."""
     schema = Schema("wide", (Column("X", **FORTY[declared]), *SCHEMA.columns[:2]))
     rows = np.random.default_rng(0).integers(0, (30, 3, 2), (400, 3)).astype(np.uint8)
     rows[:, 1] = rows[:, 0] // 10
@@ -143,7 +145,9 @@ def test_wide_columns(tmp_path, name, strata, declared):
 @pytest.mark.parametrize("strata", [(), ("S",)])
 @pytest.mark.parametrize("weight", [0, 500, 9000])
 def test_survey_weights(tmp_path, name, strata, weight):
-    """It is measured alone and with each column; the neighbour has a row of 0, of the bound, or above it."""
+    """The weight is measured alone and with each column. The additional row has a weight of 0, at the bound or above
+    the bound.
+    """
     columns = {"columns": {"A": {"values": [0, 1, 2]}, "S": {"values": [0, 1]}}}
     schema = Schema.from_dict(columns | {"survey_weight": {"column": "W", "upper": 500}})
     rng = np.random.default_rng(0)
@@ -168,8 +172,10 @@ def test_where_nothing_can_be_read(tmp_path, name, make):
 
 
 def fitted_twice(monkeypatch, folder, **settings):
-    """A StratifiedSynthesizer fitted to both tables: what it measured, its sizes, and rows that it draws; and its
-    price."""
+    """Fit a StratifiedSynthesizer to both tables.
+
+    Return the comparison of the measurements, sizes and rows, and the privacy cost.
+    """
     price = []
 
     def fit(table, noise):
@@ -193,10 +199,10 @@ def test_the_count_of_a_synthesizer_that_is_not_ours(tmp_path):
     assert_kept(made_twice(lambda table, noise: SmartNoise().measure(table, RHO, noise), *tables(), tmp_path), RHO)
 
 
-# Planted faults, each of which is caught.
+# --- Planted faults, which must be detected
 
 
-CHOOSERS = {  # most of the price is for choices, among marginals of one weight
+CHOOSERS = {  # most of ρ is for selections among marginals of equal weight
     "mst": replace(MECHANISMS["mst"], levels=Levels(columns=0.05, low_noise=0.05), choice=0.85),
     "aim": replace(MECHANISMS["aim"], measured=0.1, degree=2),
     "gem": replace(MECHANISMS["gem"], selection_share=0.9, rounds=8),
@@ -204,8 +210,9 @@ CHOOSERS = {  # most of the price is for choices, among marginals of one weight
 
 
 def assert_choices_kept(folder, name):
-    """Over several tables: somewhere a row moves one score up and another down, and a choice costs all that is
-    claimed."""
+    """Several tables are used. In one of them, the additional row increases one of the scores and decreases another, so
+    that the selection has the full cost.
+    """
     for seed in range(4):
         found = made_twice(
             lambda table, noise: CHOOSERS[name].measure(table, RHO, noise), *tables(60, seed), folder / str(seed), seed
@@ -252,7 +259,7 @@ def test_a_score_of_sensitivity_two_is_caught(monkeypatch, tmp_path, name):
 
 
 def test_a_score_that_is_not_rounded_is_caught(monkeypatch, tmp_path):
-    """Without the grid a score moves by a rounding error more than 1 somewhere."""
+    """Without rounding to a grid, a score can change by slightly more than 1."""
     monkeypatch.setattr(
         equistrata.synth.mechanisms.session,
         "marginal_score",
@@ -290,12 +297,13 @@ def test_a_decision_that_looks_at_rows_is_caught(monkeypatch, tmp_path, what):
         made_twice(lambda table, noise: MECHANISMS["mst"].measure(table, RHO, noise), *tables(), tmp_path)
 
 
-# The score.
+# --- The score
 
 
 def test_one_row_moves_a_score_by_one_at_most_in_floating_point_too():
-    """Models of every size, with noise of every size: beyond 2⁴² they are held, and a float still adds without
-    error."""
+    """The models and the noise scales have any size. Above 2⁴², the values are bounded, so that sums of floats are
+    exact.
+    """
     rng = np.random.default_rng(1)
     for _ in range(300):
         cells, size, sigma = rng.integers(2, 60), 10.0 ** rng.uniform(-3, 18), 10.0 ** rng.uniform(-3, 15)
@@ -306,7 +314,7 @@ def test_one_row_moves_a_score_by_one_at_most_in_floating_point_too():
             more, modelled, sigma
         ) - equistrata.synth.mechanisms.session.marginal_score(truth, modelled, sigma)
         assert abs(change) <= 1.0
-        if size < 1e9 and sigma < 1e6:  # and it is the score, but for its rounding
+        if size < 1e9 and sigma < 1e6:  # the result is the score except for its rounding
             told = np.abs(truth - modelled).sum() - np.sqrt(2 / np.pi) * sigma * cells
             assert equistrata.synth.mechanisms.session.marginal_score(truth, modelled, sigma) == pytest.approx(
                 told, abs=(cells + 1) / 2048 + 1e-6

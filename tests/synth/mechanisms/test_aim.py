@@ -1,4 +1,4 @@
-"""AIM: what it spends and when, what it may choose, what it decides from, and that its price stands."""
+"""Tests of AIM: its budget, its candidates, its decisions and its privacy guarantee."""
 
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise, product
@@ -30,11 +30,11 @@ from equistrata.synth.registry import mechanism
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 
 FAST = AIM(engine=MirrorDescent(iterations=20), round_engine=MirrorDescent(iterations=10))
-ALWAYS = replace(FAST, readable=1e9)  # rounds are run however small the table
+ALWAYS = replace(FAST, readable=1e9)  # the rounds are run for tables of any size
 
 
 def dependent(rows, seed=0):
-    """A, B and C move together; D is on its own."""
+    """Return a table in which A, B and C are dependent and D is independent."""
     rng = np.random.default_rng(seed)
     a = rng.integers(0, 3, rows)
     b = np.where(rng.random(rows) < 0.8, a, rng.integers(0, 3, rows))
@@ -44,7 +44,7 @@ def dependent(rows, seed=0):
 
 @pytest.fixture
 def budgets(monkeypatch):
-    """Every Budget that AIM makes."""
+    """Return a list of the budgets that are used by AIM."""
     return recorded_budgets(monkeypatch, equistrata.synth.mechanisms.session)
 
 
@@ -81,11 +81,13 @@ def test_rounds_anneal_by_four_and_the_last_spends_the_rest():
     assert annealed >= 1
     assert chosen[-1].measurement == left * 0.9
     assert chosen[-1].measurement + chosen[-1].selection == left
-    assert left < expected * 8  # less than two rounds were left, maybe after one more annealing
+    assert left < expected * 8  # less than the cost of two rounds, possibly after another annealing step
 
 
 def test_annealing_follows_what_the_model_learned():
-    """An engine that never learns makes every round anneal; one that jumps about makes none."""
+    """If the model never changes, all rounds are annealed. If the model always changes, none of the rounds are
+    annealed.
+    """
 
     @dataclass(frozen=True)
     class Stubborn:
@@ -105,7 +107,10 @@ def test_annealing_follows_what_the_model_learned():
 
 
 def test_the_closure_and_its_weights_by_hand():
-    """Of the triples of ABCD, three hold A: w(A) = 3. AB meets ABC and ABD in two, ACD and BCD in one: 6."""
+    """There are three triples of ABCD that contain A, so w(A) is 3.
+
+    The set AB has two columns in common with ABC and ABD, and one column in common with ACD and BCD, so w(AB) is 6.
+    """
     weights = AIM().weights_of("ABCD")
     assert list(weights) == [r for k in (1, 2, 3) for r in combinations("ABCD", k)]
     assert {len(r): w for r, w in weights.items()} == {1: 3, 2: 6, 3: 9}
@@ -141,7 +146,8 @@ def test_scores_are_the_papers_and_one_row_moves_them_by_at_most_the_weight():
         )
         for r in candidates
     ]
-    np.testing.assert_allclose(before, by_hand, atol=13 / 2048)  # each of 12 cells, and the noise, is rounded to 1/1024
+    # Each of the 12 cells and the noise is rounded to 1/1024.
+    np.testing.assert_allclose(before, by_hand, atol=13 / 2048)
     moved = np.zeros(len(candidates))
     for row in product(range(2), range(3), range(2)):
         more = CodedTable(np.vstack([table.codes, np.array([row], dtype=np.uint8)]), table.schema)
@@ -159,12 +165,14 @@ def test_weights_count_over_the_largest_that_may_be_chosen():
     few, all_ = [("A", "B"), ("A",)], list(run.weights)
     whole = dict(zip(all_, run.scores(all_, model, 4.0), strict=True))
     for columns, told in zip(few, run.scores(few, model, 4.0), strict=True):
-        assert told == pytest.approx(whole[columns] * 9 / 6)  # a triple weighs 9, a pair 6
+        assert told == pytest.approx(whole[columns] * 9 / 6)  # the weight of a triple is 9 and of a pair 6
 
 
 @pytest.mark.parametrize("size", [0.0006, 0.001, 0.004])
 def test_no_candidate_passes_the_size_limit(monkeypatch, size):
-    """Structural zeros included: they alone tie A to B and B to C. A candidate must leave the whole tree in bounds."""
+    """The structural zeros connect A to B and B to C. For each candidate, the junction tree must be
+    within the limit.
+    """
     schema = replace(schema_of(4, 5, 3, 2, 6), impossible=(Impossible(("A", "B"), ((0,), (1, 2))),
                      Impossible(("B", "C"), ((3,), (0,)))))  # fmt: skip
     codes = np.random.default_rng(0).integers(0, schema.sizes, (30_000, 5)).astype(np.uint8)
@@ -204,7 +212,9 @@ def test_wide_columns_leave_few_rounds_a_rest(rounds, budgets):
 
 
 def test_huge_combinations_are_never_tabulated():
-    """Three columns of 250 values: a triple would have 15 million cells, 119 MiB. They are merged, or stay single."""
+    """For three columns with 250 values, a triple has 15 million cells (119 MiB). The columns are merged or are not
+    measured together.
+    """
     codes = np.random.default_rng(0).integers(0, 250, (20_000, 3)).astype(np.uint8)
     table = CodedTable(codes, schema_of(250, 250, 250))
     measured = replace(ALWAYS, max_model_size=1.0).measure(table, Rho(1), SeededNoise(0))
@@ -233,13 +243,15 @@ def test_small_tables_spend_everything_on_single_columns():
 
 @pytest.mark.parametrize(("level", "rounds"), [(5000, True), (1, False)])
 def test_whether_pairs_are_readable_is_decided_from_noisy_numbers_alone(level, rounds):
-    """The noisy counts say the opposite of the table's true size, and are believed."""
+    """The noisy counts contradict the true size of the table, and the decision must follow the noisy counts."""
     _, log = FAST.measure_with_log(table_of(1 if rounds else 50_000, (2, 3, 4)), Rho(0.05), FakeNoise(level))
     assert any(r.selection for r in log) == rounds
 
 
 def test_a_few_wide_columns_do_not_decide_that_no_pair_is_measured():
-    """The noise floor of a pair of narrow columns is .1 of the rows; in the mean over pairs it is many times that."""
+    """The noise of a pair of narrow columns is equal to .1 of the number of rows. The mean of the noise over all pairs
+    is much larger.
+    """
     sizes, rows = (2, 2, 3, 3, 40, 40), 20_000
     cells = [prod(pair) for pair in combinations(sizes, 2)]
     rho = Rho((NOISE_L1 * harmonic_mean(cells) / (0.1 * rows)) ** 2 / 2 * (len(sizes) - 1))
@@ -254,7 +266,7 @@ def test_a_paid_count_is_kept_and_used():
     measured, log = FAST.measure_with_log(table_of(5, (2, 3, 4)), Rho(0.01), SeededNoise(0), [known])
     assert measured[0] is known
     assert len(log) == len(measured) - 1
-    assert any(r.selection for r in log)  # the count says that the table is large
+    assert any(r.selection for r in log)  # the table is large according to the count
 
 
 @pytest.mark.slow
@@ -294,21 +306,24 @@ def test_by_name():
     assert StratifiedSynthesizer("aim").name == "AIM_vanilla"
 
 
-# Attempts at refutation, as in test_refutation.py: one number per release, the log-likelihood ratio of all that was
-# published (noisy counts and choices) between two tables that differ by one row. Each true claim is tested once, with a
-# false-alarm rate of 10⁻³; seeds are fixed, so a test that has passed keeps passing.
+# --- Attempts at refutation, as in test_refutation.py. The statistic of a release is the log-likelihood ratio of the
+# noisy counts and the selections for two neighbouring tables. Each true guarantee is tested once with a false alarm
+# rate of 10⁻³, and the seeds are fixed.
 
 RHO, DELTA = Rho(0.5), 0.1
 CLAIM = RHO.epsilon(DELTA)
 ROW = {"A": 1, "B": 2}
 TINY = schema_of(2, 3)
-# Most of ρ goes to the Gaussian measurements, which use up what they pay for; the exponential mechanism does not.
+# Most of ρ is for the Gaussian measurements because their cost is exact. The cost of the exponential mechanism is an
+# upper bound.
 ATTACKED = AIM(rounds=2, measured=0.96, readable=1e9, max_model_size=1000.0)
 
 
 @dataclass(frozen=True)
 class Remembering:
-    """An engine that keeps its models: an attacker could compute them again from the published measurements."""
+    """An engine that records its models. An attacker could also compute these models, because the measurements are
+    published.
+    """
 
     seen: list
 
@@ -351,7 +366,7 @@ def bound(statistics):
 
 @pytest.mark.slow
 def test_aim_keeps_its_claim():
-    assert 0.1 < bound(attack(3000, SeededNoise(1))) <= CLAIM  # the lower end shows that we do look
+    assert 0.1 < bound(attack(3000, SeededNoise(1))) <= CLAIM  # the lower limit shows that the attack works
 
 
 @pytest.mark.slow
@@ -372,7 +387,9 @@ COLUMNS = ("AGEP", "SCHL", "MAR", "DIS", "NATIVITY", "MIL", "DREM", "SEX", "RAC1
     ("strata", "parity", "workload", "by_stratum"), [(("SEX", "RAC1P"), 0.13, 0.038, 0.24), ((), 0.70, 0.068, np.inf)]
 )
 def test_the_quality_bars_on_new_york(acs_root, strata, parity, workload, by_stratum):
-    """Mean of three runs on a random 80 % of New York 2024, ε = 1, δ = 1e-9."""
+    """The test uses the mean of three runs with a random 80 % of the rows for New York in 2024, with ε = 1 and δ =
+    1e-9.
+    """
     schema = Schema.load("acs_employment").select(COLUMNS)
     try:
         whole = CodedTable.encode(FolktablesSource(("NY",), 2024, root_dir=acs_root).read(COLUMNS), schema)

@@ -1,4 +1,4 @@
-"""A column of a single code is in no pair and no choice: nothing is to be learned of it."""
+"""Tests that a column with a single code is not used in pairs and selections."""
 
 import numpy as np
 import pytest

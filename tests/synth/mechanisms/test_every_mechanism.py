@@ -1,4 +1,4 @@
-"""What holds for every mechanism: rules of the schema, the caller's rows, tables that are too small for relations."""
+"""Tests for all mechanisms: the rules of the schema, unchanged input rows, and small tables."""
 
 import numpy as np
 import pytest

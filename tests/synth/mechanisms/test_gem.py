@@ -1,7 +1,7 @@
-"""GEM: what it spends, what it decides from, what it makes of small tables; and attempts to refute its privacy.
+"""Tests of GEM: its budget, its decisions, small tables and attempts at refutation.
 
-Refutation as in test_refutation.py: two neighbouring tables, many releases of each, and per release the logarithm of
-the likelihood ratio of all that was published. Each claim is tested at a false-alarm rate of 10⁻³; seeds are fixed.
+As in test_refutation.py, the statistic of a release is the log-likelihood ratio of all published values for two
+neighbouring tables. Each guarantee is tested with a false alarm rate of 10⁻³, and the seeds are fixed.
 """
 
 from dataclasses import dataclass, replace
@@ -39,7 +39,7 @@ def test_the_log_adds_up_to_rho_to_the_last_digit(rows, shares, rho, sizes):
     noise, gem = Spy(), replace(FAST, rounds=3, single_share=shares[0], selection_share=shares[1])
     measured, log = gem.measure_with_log(table_of(rows, sizes), Rho(rho), noise)
     assert sum((step.selection + step.measurement for step in log), start=Rho(0)) == Rho(rho)
-    # It is the log of this run: what was released, with which σ, and what was chosen at which amount.
+    # The log must be equal to the calls of the noise source.
     assert [step.columns for step in log] == [m.columns for m in measured]
     assert [gaussian_sigma(step.measurement) for step in log] == noise.sigmas == [m.sigma for m in measured]
     assert [step.selection for step in log if step.selection] == [amount for _, _, amount in noise.selections]
@@ -82,7 +82,7 @@ def test_scores_are_the_l1_distance_less_the_noise_to_come():
     ]
     np.testing.assert_allclose(
         noise.selections[0][0], expected, atol=25 / 2048
-    )  # 24 cells and the noise, to 1/1024 each
+    )  # 24 cells and the noise, each rounded to 1/1024
 
 
 def test_one_row_moves_no_score_by_more_than_one():
@@ -95,7 +95,7 @@ def test_one_row_moves_no_score_by_more_than_one():
         more = CodedTable(np.vstack([table.codes, np.array([row], dtype=np.uint8)]), schema)
         after = Session(more, Rho(1), Spy()).scores(candidates, model, 3.0)
         moved.append(np.abs(np.subtract(after, before)).max())
-    assert max(moved) == 1.0  # not a rounding error more
+    assert max(moved) == 1.0  # without a rounding error
 
 
 @pytest.mark.parametrize("level", [60, 5000])
@@ -106,7 +106,7 @@ def test_with_faked_noise_two_private_tables_give_the_same_bits(level):
 
 @pytest.mark.parametrize(("level", "chosen"), [(5000, True), (1, False)])
 def test_the_number_of_rounds_is_decided_from_noisy_numbers_alone(level, chosen):
-    """The noisy counts say the opposite of the table's true size, and are believed."""
+    """The noisy counts contradict the true size of the table, and the decision must follow the noisy counts."""
     measured = FAST.measure(table_of(1 if chosen else 50_000, (2, 3, 4)), Rho(0.05), FakeNoise(level))
     assert any(len(m.columns) > 1 for m in measured) == chosen
 
@@ -145,13 +145,14 @@ def test_no_measurement_at_all_makes_a_nearly_uniform_model():
 
 
 def test_it_learns_a_three_way_dependence():
-    """C is the parity of A and B, so every pair is independent: only a 3-way marginal can tell."""
+    """C is the parity of A and B, so all pairs are independent and only a 3-way marginal has information."""
     rng = np.random.default_rng(0)
     a, b, d = rng.integers(0, 2, (3, 30_000))
     table = CodedTable(np.stack([a, b, a ^ b, d], axis=1).astype(np.uint8), schema_of(2, 2, 2, 2))
     gem = GEM(rounds=4, engine=MixtureDescent(components=30, steps=600))
     model = fit(gem, table, Rho(0.05), SeededNoise(0)).model
-    assert np.abs(model.marginal("ABC") - table.marginal("ABC")).sum() < 0.08 * len(table)  # independence: 1.0
+    # The distance is 1.0 for independent columns.
+    assert np.abs(model.marginal("ABC") - table.marginal("ABC")).sum() < 0.08 * len(table)
     sample = model.sample(30_000, rng)
     assert np.abs(sample.marginal("ABC") - table.marginal("ABC")).sum() < 0.1 * len(table)
     assert np.abs(sample.marginal("ABD") - table.marginal("ABD")).sum() < 0.05 * len(table)
@@ -167,18 +168,20 @@ def test_by_name_and_settings():
         GEM(degree=1)
 
 
-# Refutation
+# --- Refutation
 
 RHO, DELTA = Rho(0.5), 0.1
 CLAIM = RHO.epsilon(DELTA)
 SCHEMA = Schema("tiny", (Column("A", values=(0, 1)), Column("B", values=(0, 1, 2)), Column("C", values=(0, 1))))
-ROW = (1, 2, 0)  # nobody else has B = 2
+ROW = (1, 2, 0)  # no other row has B = 2
 SEEN = []
 
 
 @dataclass(frozen=True)
 class Remembering(MixtureDescent):
-    """Keeps its models: an attacker could make them again from the published measurements."""
+    """An engine that records its models. An attacker could also compute these models, because the measurements are
+    published.
+    """
 
     def trained(self, *arguments):
         logits, model = super().trained(*arguments)
@@ -187,13 +190,13 @@ class Remembering(MixtureDescent):
 
 
 class SpentEachRound(GEM):
-    """The published fault: what is claimed for the whole is spent in each round."""
+    """A planted fault, which was in the published code: each round has the budget of all rounds."""
 
     def measure_with_log(self, table, rho, noise, known=()):
         return super().measure_with_log(table, rho * self.rounds, noise, known)
 
 
-# Without training the choices are as private as with it, and a run takes a millisecond; a slow test trains.
+# Without training, the selections have the same privacy cost and a run takes a millisecond. A slow test uses training.
 TINY = GEM(
     rounds=2,
     single_share=0.45,
@@ -211,7 +214,7 @@ def neighbours():
 
 
 def statistics(gem, runs, noise):
-    """log P(all that was published | neighbour) − log P(it | table), shape (2, runs)."""
+    """Return log P(all published values | neighbour) − log P(all published values | table), with shape (2, runs)."""
     both, result = neighbours(), np.zeros((2, runs))
     row = dict(zip("ABC", ROW, strict=True))
     candidates = gem.candidates(SCHEMA)
@@ -259,7 +262,9 @@ def test_gem_that_spends_its_epsilon_in_every_round_is_caught():
 
 
 def test_a_round_that_is_not_accounted_for_cannot_be_paid(monkeypatch):
-    """The budget object is the last line: amounts that add up to more than ρ are refused before the rows are read."""
+    """If the sum of the costs of the rounds is larger than ρ, an error must be raised by the budget before the rows are
+    used.
+    """
     monkeypatch.setattr(Rho, "split", lambda self, shares: [self] * len(shares))
     with pytest.raises(BudgetExceeded):
         FAST.measure(table_of(5000, (2, 3, 4)), Rho(0.1), SeededNoise(0))

@@ -1,4 +1,4 @@
-"""Relations of more than three columns: sets that AIM looks at besides, and workloads of one's own."""
+"""Tests of relations between more than three columns, and of custom workloads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def parity_table(rows=6000, seed=1):
 
 
 def kept(table, mechanism, strata=()):
-    """The part of synthetic rows that have the parity."""
+    """Return the share of synthetic rows with the correct parity."""
     schema = Schema("parity", tuple(Column(name, values=tuple(sorted(set(table[name])))) for name in table))
     rows = StratifiedSynthesizer(mechanism, list(strata), seed=2).fit(table, schema).sample(4000)
     return (rows[INPUTS].sum(axis=1) % 2 == rows["Y"]).mean()
@@ -56,7 +56,8 @@ def test_which_sets_are_looked_at():
     assert AIM(degree=4).larger_sets(schema) == [tuple("ABCDE")]
     assert AIM(degree=2).larger_sets(schema) == AIM(degree=5).larger_sets(schema) == []
     assert AIM(workload={("A", "B"): 1.0}).larger_sets(schema) == []
-    assert AIM().larger_sets(schema, 0.5, 40) == AIM().larger_sets(schema)[:5]  # noise of √(2/π) in each of 32 cells
+    # With a noise of √(2/π) in each of 32 cells.
+    assert AIM().larger_sets(schema, 0.5, 40) == AIM().larger_sets(schema)[:5]
 
 
 def test_they_are_offered_seldom_and_stay_once_chosen():

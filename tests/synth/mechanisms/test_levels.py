@@ -1,4 +1,6 @@
-"""Levels: what may be measured and where, and the algebra that turns measurements of all rows into models of strata."""
+"""Tests of the levels: the measurements, and the models of the strata that are computed from
+measurements of all rows.
+"""
 
 from dataclasses import replace
 
@@ -31,7 +33,7 @@ SCHEMA = Schema(
         Column("R", values=("x", "y")),
     ),
 )
-STRATA = Strata.over(SCHEMA, ("R", "S"))  # not in the schema's order
+STRATA = Strata.over(SCHEMA, ("R", "S"))  # the order is different from the schema
 KEYS = (("x", 1), ("x", 2), ("y", 1), ("y", 2))
 SIZES = dict(zip(KEYS, (40.0, 30.0, 20.0, 10.0), strict=True))
 ENGINE = MirrorDescent(iterations=2000, tolerance=1e-9)
@@ -90,9 +92,10 @@ def test_what_is_measured_first_and_for_which_part():
         (Levels(("R", "S"), columns=0.4), singles, [sizes, *fine]),
         (Levels(("R", "S"), coarse=False, columns=0.4), [], fine),
         (Levels(("R", "S"), fine=False), singles, [sizes, *again]),
-        (Levels(("S",), fine=False), singles, again),  # the sizes are known already
+        (Levels(("S",), fine=False), singles, again),  # the sizes are already known
         (Levels(("S",), fine=False, alone=COARSE_SHARE), singles, []),
-        (Levels(columns=0.4), [], [((name,), 0.1) for name in "ASBR"]),  # one level: every column over all rows
+        # With a single level, each column is measured for all rows.
+        (Levels(columns=0.4), [], [((name,), 0.1) for name in "ASBR"]),
     ):
         assert levels.over_all(SCHEMA) == first
         assert levels.within_strata(SCHEMA, Rho(0.001), 10_000) == second
@@ -102,18 +105,24 @@ def test_what_is_measured_first_and_for_which_part():
 
 
 def test_columns_are_not_measured_within_strata_where_noise_would_drown_them():
-    """Two columns with 12 and 8 cells in all strata, each at 0.2 of ρ: 10·√(2/π)/√(2·0.2·ρ) of noise on the mean of
-    them. With stratum columns of 2 and 2 values, coarser levels cost as much, and with four they cost half."""
+    """The number of cells over all strata is 12 and 8 for the two columns. The share of ρ is 0.2 for each column, so
+    the mean of the noise is 10·√(2/π)/√(2·0.2·ρ).
+
+    If there are two stratum columns with two values, the number of cells of the coarser levels is the same as the
+    number of strata. If there are four of these columns, it is half of the number of strata.
+    """
     levels, rho = Levels(("R", "S"), columns=0.4), Rho(0.5)
     noise = 10 * (2 / np.pi) ** 0.5 / 0.2**0.5
     assert len(levels.within_strata(SCHEMA, rho, noise / NOISE_FLOOR * 1.001)) == 3
     beyond = levels.within_strata(SCHEMA, rho, noise / NOISE_FLOOR * 0.999)
     assert [columns for columns, _ in beyond] == [(name,) for name in SCHEMA.names]
-    assert len(replace(levels, coarse=False).within_strata(SCHEMA, rho, 0.0)) == 2  # there is nothing else to measure
+    assert len(replace(levels, coarse=False).within_strata(SCHEMA, rho, 0.0)) == 2  # nothing else can be measured
 
 
 def test_sizes_are_not_measured_where_their_noise_floor_is_higher_than_asked():
-    """Four sizes at 0.02 of ρ: a floor of 4·√(2/π)/√(0.04·ρ), and one of columns that is beyond its bound."""
+    """The noise of the four sizes is 4·√(2/π)/√(0.04·ρ), because the share of ρ is 0.02. The noise of the columns is
+    larger than the limit.
+    """
     levels, rho = Levels(("R", "S"), columns=1e-9, low_noise=1e-9, alone=0.5, sizes_noise=0.25), Rho(0.5)
     rows = 4 * (2 / np.pi) ** 0.5 / (0.04 * 0.5) ** 0.5 / 0.25
     for factor, there in ((1.001, True), (0.999, False)):
@@ -124,7 +133,7 @@ def test_sizes_are_not_measured_where_their_noise_floor_is_higher_than_asked():
 
 
 def test_columns_within_strata_get_more_where_a_cell_has_little_noise():
-    """Two columns, each at 0.2 of ρ: σ = 1/√(2·0.2·ρ) rows."""
+    """The noise scale of each of the two columns is σ = 1/√(2·0.2·ρ) rows, because the share of ρ is 0.2."""
     levels, rho = Levels(("R", "S"), columns=0.4, low_noise=0.6), 1 / (2 * 0.2 * LOW_NOISE**2)
     for factor, share in ((0.999, 0.4), (1.001, 0.6)):
         parts = dict(levels.within_strata(SCHEMA, Rho(rho * factor), 10_000))
@@ -138,12 +147,12 @@ def test_beyond_the_most_columns_none_is_measured_within_strata():
         for most in (8, 7)
     ]
     assert [len(found) for found in within] == [8, 0]
-    alone = Levels(("S",), coarse=False, most=7).within_strata(schema, Rho(0.1), 1e6)  # there is nowhere else
+    alone = Levels(("S",), coarse=False, most=7).within_strata(schema, Rho(0.1), 1e6)  # there is no other level
     assert all(len(columns) == 2 for columns, _ in alone)
 
 
 def test_columns_within_strata_get_less_where_there_are_many():
-    """As the square: of n columns, n² / 2 pairs are left to pay for."""
+    """The share decreases with the square of the number of columns, because n² / 2 pairs must be measured."""
     schema = Schema("many", tuple(Column(name, values=(0, 1)) for name in "SABCDEFGH"))
     levels = Levels(("S",), many=4)
 
@@ -156,8 +165,12 @@ def test_columns_within_strata_get_less_where_there_are_many():
 
 
 def test_columns_within_strata_get_more_where_they_say_more_of_the_workload():
-    """Of ten columns, four of which define strata, 40 of 120 sets of three hold at most one other: twice the odds of
-    the part, over 8/7 for two of ten, where parts were tuned. Of fewer stratum columns, and beyond `largest`, no more.
+    """The share must be larger if there are more sets of three columns with at most one column that is not a stratum.
+
+    For example, there are 120 sets if there are ten columns, and 40 of the sets contain at most one other column if
+    there are four strata. The odds of the share are then twice as large. They are relative to the value of 8/7 for two
+    strata and ten columns, which was used to tune the shares. If there are fewer strata, or if the share is above
+    `largest`, it is not increased.
     """
     schema = Schema("many", tuple(Column(name, values=(0, 1)) for name in "STUVABCDEF"))
     for strata, settled in (("S", 0.0), ("ST", 8 / 120), ("STU", 22 / 120), ("STUV", 40 / 120)):
@@ -184,7 +197,7 @@ def test_a_large_part_for_choices_leaves_columns_within_strata_less_to_grow():
 
 
 def test_rounds_model_sums_of_sizes_below_their_noise_floor():
-    """Four sizes and σ: a floor of 4·√(2/π)·σ, of 1,000 rows a quarter at σ = 78.3."""
+    """The noise of four sizes is 4·√(2/π)·σ, which is a quarter of 1,000 rows for σ = 78.3."""
     levels = Levels(("R", "S"))
     values, column = np.array([[100.0, 200.0], [300.0, 400.0]]), Measurement(("A",), np.array([1000.0]), 1e-3)
     kept, cut = (Measurement(("R", "S"), values, sigma) for sigma in (78.0, 79.0))
@@ -194,7 +207,7 @@ def test_rounds_model_sums_of_sizes_below_their_noise_floor():
     assert [(m.columns, m.values.tolist()) for m in sums] == [(("R",), [300.0, 700.0]), (("S",), [400.0, 600.0])]
     assert [m.sigma for m in sums] == pytest.approx([79 * 2**0.5] * 2)
     assert Levels().modelled([cut]) == [cut]
-    assert levels.modelled([column, cut, cut]) == [column, cut, cut]  # of both together the noise is 79/√2
+    assert levels.modelled([column, cut, cut]) == [column, cut, cut]  # the noise of both together is 79/√2
     public = Measurement(("R", "S"), values, 0.0)
     assert levels.modelled([column, public]) == [column, public]
 
@@ -223,7 +236,7 @@ def test_settled_measurements_sum_to_the_sizes_they_tell_and_change_as_little_as
     np.testing.assert_allclose(settled[2].values.sum(0), [60, 40])
     np.testing.assert_allclose(settled[3].values.sum((0, 2)), [[40, 20], [30, 10]])  # S by R
     np.testing.assert_allclose(settled[4].values.sum(0), [70, 30])
-    # Least squares moves all cells of one sum by as much.
+    # In least squares, all cells of a sum change by the same amount.
     np.testing.assert_allclose(np.ptp(settled[2].values - given[2].values, axis=0), 0, atol=1e-9)
     np.testing.assert_allclose(np.ptp(settled[3].values - given[3].values, axis=(0, 2)), 0, atol=1e-9)
     assert [(m.columns, m.sigma) for m in settled] == [(m.columns, m.sigma) for m in given]
@@ -243,13 +256,13 @@ def test_predictions_put_each_stratum_in_its_place_and_say_nothing_of_the_others
     assert (single.columns, pair.columns) == (("A", "S", "R"), ("A", "S", "B", "R"))
     np.testing.assert_array_equal(single.values[:, 1, 0], [1, 2, 3])
     np.testing.assert_array_equal(single.values[:, 0, 1], [4, 5, 6])
-    assert single.sigma == 1.0  # 0.5 would be sharper than allowed
+    assert single.sigma == 1.0  # the value 0.5 is smaller than allowed
     np.testing.assert_array_equal(single.cell_sigma[0], [[np.inf, 2.0], [1.0, np.inf]])
     np.testing.assert_array_equal(np.isfinite(pair.cell_sigma)[0, :, 0], [[False, True], [False, False]])
     assert predictions({key: [] for key in KEYS}, STRATA) == []
     sharp = Filtered(("A",), np.array([1.0, 2.0, 3.0]), 2.0, sigmas=np.array([0.5, 2.0, 3.0]))
     [cells] = predictions({**extras, ("x", 2): [sharp], ("y", 1): []}, STRATA, sharpest=1.0)
-    np.testing.assert_array_equal(cells.cell_sigma[:, 1, 0], [1.0, 2.0, 3.0])  # each cell has its own
+    np.testing.assert_array_equal(cells.cell_sigma[:, 1, 0], [1.0, 2.0, 3.0])  # each cell has its own noise scale
 
 
 @pytest.mark.parametrize(
@@ -265,7 +278,6 @@ def test_predictions_put_each_stratum_in_its_place_and_say_nothing_of_the_others
     ],
 )
 def test_a_model_of_all_rows_is_one_of_each_stratum(names, impossible):
-    """Every marginal of the whole is the sum of the strata's, whatever is measured at which level."""
     schema = replace(SCHEMA, impossible=impossible)
     strata, table = Strata.over(schema, STRATA.columns), table_of(4000, 3, schema)
     model = ENGINE.estimate(schema, exact(table, *names))
@@ -284,7 +296,6 @@ def test_a_model_of_all_rows_is_one_of_each_stratum(names, impossible):
 
 @pytest.mark.parametrize("shrinkage", [True, False])
 def test_exact_measurements_are_cut_into_exact_strata(shrinkage):
-    """The population's marginals are sums of measured ones: nothing is lost, and nothing is invented."""
     table = table_of(20_000, 4)
     models, sizes = cut(
         STRATA, exact(table, ("R", "S"), ("A", "S", "R"), ("A", "S", "B", "R"), ("B",), sigma=2.0), ENGINE, shrinkage
@@ -297,8 +308,11 @@ def test_exact_measurements_are_cut_into_exact_strata(shrinkage):
 
 
 def test_sizes_join_all_levels_and_none_is_nothing():
-    """The number of rows by S is also told by A × S; no stratum is dropped, but those with S = 2 together have no more
-    rows than a quarter of the standard deviation of their sum, which is known to be 0 ± 0.87."""
+    """The number of rows by S is also measured by A × S, and no stratum is removed.
+
+    The sum of the strata with S = 2 is measured as 0, with a standard deviation of 0.87. The sum of their sizes must be
+    at most a quarter of the standard deviation.
+    """
     told = [
         Measurement(("R", "S"), np.array([[900.0, -50.0], [100.0, 50.0]]), 10.0),
         *[Measurement(("A", "S"), np.array([[400.0, 0.0], [400, 0], [200, 0]]), 0.5)],
@@ -310,7 +324,9 @@ def test_sizes_join_all_levels_and_none_is_nothing():
 
 
 def test_sizes_are_estimated_without_relations_of_other_columns():
-    """These would make the model as large as the release's own, and say next to nothing of sizes."""
+    """These relations would make the model as large as the model of the release, and have little information about the
+    sizes.
+    """
     seen = []
 
     class Watched(MirrorDescent):
@@ -327,8 +343,11 @@ def test_sizes_are_estimated_without_relations_of_other_columns():
 
 
 def test_least_sizes_do_not_fill_a_value_that_is_known_to_be_rare():
-    """A hundred strata with noise of 40 on each, one value of R with 4 rows, known to 8: a least size of five rows for
-    each of its ten strata would make it 50."""
+    """There are a hundred strata, and the standard deviation of the noise is 40. One of the values of R has 4 rows with
+    a noise of 8.
+
+    If the minimum size of a stratum were five rows, there would be 50 rows for this value.
+    """
     ten = tuple(range(10))
     schema = Schema("wide", (Column("R", values=ten), Column("S", values=ten), Column("A", values=(0, 1))))
     by_r = np.array([4.0, *[1111.0] * 9])
@@ -346,11 +365,11 @@ def test_a_level_is_reached_once_a_column_was_measured_within_strata():
     assert levels.reached([size, column]) == levels
     assert levels.reached([size]) == replace(levels, fine=False)
     assert Levels().reached([]) == Levels()
-    assert replace(levels, coarse=False).reached([]).fine  # there is nothing else
+    assert replace(levels, coarse=False).reached([]).fine  # there is no other level
 
 
 class Sure(MirrorDescent):
-    """Models in which R is x."""
+    """An engine that returns models in which R is always x."""
 
     def estimate(self, schema, measurements, warm_start=None):
         model = super().estimate(schema, measurements, warm_start)
@@ -359,7 +378,7 @@ class Sure(MirrorDescent):
 
 @pytest.mark.parametrize("own", [True, False])
 def test_a_stratum_that_noise_leaves_out_is_modelled_by_itself(own):
-    """A model of all rows that puts everybody where noise is largest, down to the last digit."""
+    """In the model of all rows, all rows are in the stratum with the largest noise."""
     rng = np.random.default_rng(0)
     names = [("A", "S", "R"), ("S", "B", "R")] if own else [("A",), ("S",), ("B",), ("R",)]
     told = [Measurement(n, rng.normal(0, 1000, [SCHEMA[c].size for c in n]), 1000.0) for n in names]
@@ -374,7 +393,9 @@ def test_a_stratum_that_noise_leaves_out_is_modelled_by_itself(own):
 
 
 def test_a_prediction_tells_no_number_of_rows_and_weighs_by_cell():
-    """A cell that is predicted sharply follows the prediction; one of which nothing is said follows the measurement."""
+    """A cell with a precise prediction must follow the prediction, and a cell without a prediction must follow the
+    measurement.
+    """
     measured = Measurement(("A",), np.array([100.0, 100.0, 100.0]), 10.0)
     sharp = Prediction(("A",), np.array([160.0, 0.0, 0.0]), 0.1, sigmas=np.array([0.1, np.inf, np.inf]))
     model = ENGINE.estimate(SCHEMA.select(("A", "B")), [measured, sharp])

@@ -1,4 +1,4 @@
-"""MST: what it spends, what it decides from, and what it does to small tables."""
+"""Tests of MST: its budget, its decisions and small tables."""
 
 import time
 from functools import partial
@@ -25,13 +25,13 @@ from equistrata.synth.registry import mechanism
 from paper.mst import PaperMST
 
 FAST = MirrorDescent(iterations=50)
-BOTH = pytest.mark.parametrize("kind", [MST, PaperMST])  # what holds for any table, of ours and of the paper's
+BOTH = pytest.mark.parametrize("kind", [MST, PaperMST])  # the tests for our MST and for the MST of the paper
 ONE_TREE = pytest.mark.parametrize("kind", [partial(MST, trees=1), PaperMST])
 
 
 @pytest.fixture
 def budgets(monkeypatch):
-    """Every Budget that MST makes."""
+    """Return a list of the budgets that are used by MST."""
     return recorded_budgets(monkeypatch, equistrata.synth.mechanisms.session)
 
 
@@ -44,7 +44,7 @@ def test_spends_exactly_rho(budgets, rows, parts, rho):
     mst.measure(table_of(rows, (2, 3, 4, 2)), Rho(rho), noise)
     (budget,) = budgets
     assert budget.spent == budget.total == Rho(rho)
-    # What reached the noise source says the same: Σ 1/(2σ²) and the selections' own amounts.
+    # The noise source must report the same cost, which is the sum of 1/(2σ²) and the cost of the selections.
     through_noise = sum(1 / (2 * s**2) for s in noise.sigmas) + sum(float(r) for _, _, r in noise.selections)
     assert through_noise == pytest.approx(rho, rel=1e-12)
 
@@ -67,7 +67,6 @@ def test_measures_every_column_then_a_spanning_tree(sizes, kind):
 
 @BOTH
 def test_picks_the_dependent_pairs_when_noise_is_low(kind):
-    """A-B and C-D are copies: a scheme that scored them wrongly would leave one out of the tree."""
     rng = np.random.default_rng(0)
     a, c, e = rng.integers(0, 3, (3, 20_000))
     table = CodedTable(np.stack([a, a, c, c, e], axis=1).astype(np.uint8), schema_of(3, 3, 3, 3, 3))
@@ -77,31 +76,31 @@ def test_picks_the_dependent_pairs_when_noise_is_low(kind):
 
 
 def test_scores_are_the_entrywise_l1_distance_less_the_noise_floor():
-    """OpenDP's MST scores pairs by a matrix norm (the largest column sum), which ranks pairs differently."""
+    """The MST of OpenDP uses a matrix norm (the largest column sum), which gives a different order of the pairs."""
     table = table_of(5000, (2, 3, 4), seed=2)
     noise, mst = Spy(exact=True), MST(trees=1)
     measured = mst.measure(table, Rho(1), noise)
     model = mst.engine.estimate(table.schema, measured[:3])
     pairs = list(combinations("ABC", 2))
     expected = [np.abs(table.marginal(p) - model.marginal(p)).sum() for p in pairs]
-    sigma = np.mean([measurement.sigma**-2 for measurement in measured[-2:]]) ** -0.5  # of an equal part of ρ
+    sigma = np.mean([measurement.sigma**-2 for measurement in measured[-2:]]) ** -0.5  # for an equal part of ρ
     floor = [np.sqrt(2 / np.pi) * sigma * table.schema[a].size * table.schema[b].size for a, b in pairs]
     scores, _, rho = noise.selections[0]
     np.testing.assert_allclose(scores, np.subtract(expected, floor), atol=13 / 2048)  # each cell is rounded to 1/1024
-    np.testing.assert_array_equal(scores * 1024, np.rint(scores * 1024))  # so sums are exact in floating point
+    np.testing.assert_array_equal(scores * 1024, np.rint(scores * 1024))  # so that the sums are exact in floating point
     assert [s for _, s, _ in noise.selections] == [1.0, 1.0]
     assert rho * 2 == Rho(1) * mst.choice
 
 
 def test_pairs_share_the_rest_of_rho_by_their_cells():
-    """Noise floors add up to the least where ρ is split by cells to the power 2/3; any other split has a larger sum."""
+    """The sum of the expected noise is smallest if ρ is proportional to the number of cells to the power 2/3."""
     table = table_of(5000, (2, 5, 30), seed=2)
     measured, log = MST(trees=2).measure_with_log(table, Rho(1), SeededNoise(0))
     pairs = [m for m in measured if len(m.columns) == 2]
     assert len(pairs) > 1
     floors = {m.columns: m.sigma * m.values.size for m in pairs}
     prices = {step.columns: float(step.measurement) for step in log if len(step.columns) == 2}
-    # At the minimum of Σ floor a little of ρ is worth the same wherever it goes: floor / ρ is one number.
+    # At the minimum, the ratio of the expected noise to ρ is the same for all pairs.
     worth = [floors[columns] / prices[columns] for columns in floors]
     np.testing.assert_allclose(worth, worth[0])
 
@@ -129,7 +128,7 @@ def test_few_columns_and_few_rows(sizes, rows, budgets, kind):
 @BOTH
 @pytest.mark.parametrize(("level", "pairs"), [(5000, True), (1, False)])
 def test_whether_pairs_are_readable_is_decided_from_noisy_numbers_alone(level, pairs, kind):
-    """The noisy counts say the opposite of the table's true size, and are believed."""
+    """The noisy counts contradict the true size of the table, and the decision must follow the noisy counts."""
     table = table_of(1 if pairs else 50_000, (2, 3, 4))
     measured = kind(engine=FAST).measure(table, Rho(0.05), FakeNoise(level))
     assert any(len(m.columns) == 2 for m in measured) == pairs
@@ -140,7 +139,7 @@ def test_a_paid_count_is_kept_and_used(kind):
     known = Measurement((), np.array(100_000.0), 0.5)
     measured = kind(engine=FAST).measure(table_of(5, (2, 3, 4)), Rho(0.01), SeededNoise(0), [known])
     assert measured[0] is known
-    assert any(len(m.columns) == 2 for m in measured)  # the count says that the table is large
+    assert any(len(m.columns) == 2 for m in measured)  # the table is large according to the count
 
 
 @BOTH
@@ -151,7 +150,9 @@ def test_with_faked_noise_two_private_tables_give_the_same_bits(level, kind):
 
 @BOTH
 def test_a_value_that_no_row_has_can_be_sampled(kind):
-    """A domain read off the rows would never release it. At ρ = 0.001, σ is some 40 to 50 rows."""
+    """Since the value is declared in the schema, it can be sampled although there is no row with this value. The noise
+    scale is about 40 to 50 rows for ρ = 0.001.
+    """
     table = CodedTable(np.zeros((40, 2), dtype=np.uint8), schema_of(3, 3))
     seen = set()
     for seed in range(20):
@@ -170,10 +171,11 @@ def test_by_name():
 
 @pytest.mark.parametrize("most", [60, 200, 1000, 10_000])
 def test_pairs_that_would_make_the_model_too_large_are_found_without_a_tree_for_each(most):
-    """Against a junction tree for each pair. What is told without one holds for an order of elimination that may be a
-    better one than
-    the tree's own: then, and seldom, a pair stays open that the slow way closes, for a model not much over the
-    bound."""
+    """The result is compared with a junction tree for each pair.
+
+    The fast check uses an elimination order that can be better than the order of the junction tree. In these rare
+    cases, the model can be slightly larger than the limit.
+    """
     rng = np.random.default_rng(most)
     odd = seen = 0
     for _ in range(6):
@@ -199,7 +201,7 @@ def test_pairs_that_would_make_the_model_too_large_are_found_without_a_tree_for_
 
 
 def test_trees_over_forty_columns_within_four_strata_take_seconds():
-    """It took minutes when each open pair got a junction tree at every step."""
+    """Regression test: a junction tree for each open pair in each step took minutes."""
     schema = Schema("wide", tuple(Column(f"c{n}", values=(0, 1, 2, 3)) for n in range(41)))
     forest = equistrata.synth.mechanisms.mst._Forest(schema, [(0, v) for v in range(1, 41)])
     begun = time.process_time()

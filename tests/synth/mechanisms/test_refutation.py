@@ -1,11 +1,12 @@
-"""Attempts to refute the privacy of the paper's MST and of the stratified release, each shown to catch planted faults.
+"""Tests that try to refute the privacy guarantee of the paper's MST and of a stratified release, and that detect
+planted faults.
 
-Two neighbouring tables (one added row), thousands of releases of each, and one number per release: the logarithm of
-the likelihood ratio of all that was published, as an attacker who knows both tables would compute it. For Gaussian
-measurements that is Σ (noisy count of the row's cell − the count without the row − ½)/σ², for the choice of pairs the
-exact ratio of the exponential mechanism's probabilities. No other statistic tells the tables apart better.
+There are thousands of releases of two neighbouring tables, which differ by an added row. The statistic of a release is
+the log-likelihood ratio of all published values, which is the most powerful statistic for an attacker who knows both
+tables. For Gaussian measurements, it is Σ (noisy count of the cell − count without the row − ½)/σ². For the selection
+of pairs, it is the ratio of the probabilities of the exponential mechanism.
 
-False alarms: each claim is tested once at 10⁻³. Seeds are fixed, so a test that has passed keeps passing.
+Each guarantee is tested once with a false alarm rate of 10⁻³, and the seeds are fixed.
 """
 
 from dataclasses import dataclass, replace
@@ -28,20 +29,22 @@ from paper.mst import PaperMST, _choose_tree
 
 RHO = Rho(0.5)
 DELTA = 0.1
-CLAIM = RHO.epsilon(DELTA)  # 1.66; one Gaussian that uses all of ρ has an exact ε of 1.16, of twice that ρ 2.12
+# This is 1.66. A Gaussian with a cost of ρ has an exact ε of 1.16, and 2.12 for twice this ρ.
+CLAIM = RHO.epsilon(DELTA)
 NOT_THERE = -1e9
 
 PAIRS = [("A", "B"), ("A", "C"), ("B", "C")]
 SCHEMA = Schema("tiny", (Column("A", values=(0, 1)), Column("B", values=(0, 1, 2)), Column("C", values=(0, 1))))
 GROUP = Column("G", values=("touched", "other"))
-ROW = (1, 2, 0)  # nobody else has B = 2
-# Most of ρ goes to the Gaussian measurements, which use up what they pay for; the exponential mechanism does not.
+ROW = (1, 2, 0)  # no other row has B = 2
+# Most of ρ is for the Gaussian measurements because their cost is exact. The cost of the exponential mechanism is an
+# upper bound.
 TINY_MST = PaperMST(shares=(4, 1, 4), readable=9.0)
 COUNT_SHARE = 0.1
 
 
 def tables(columns="ABC"):
-    """30 rows, and the same with one more: the row to be found out."""
+    """Return a table of 30 rows and the same table with an additional row."""
     codes = np.random.default_rng(0).integers(0, 2, (30, 3)).astype(np.uint8)
     both = CodedTable(codes, SCHEMA), CodedTable(np.vstack([codes, np.array([ROW], dtype=np.uint8)]), SCHEMA)
     return [table.select(list(columns)) for table in both]
@@ -49,7 +52,9 @@ def tables(columns="ABC"):
 
 @dataclass(frozen=True)
 class Remembering:
-    """An engine that keeps its models: an attacker could compute them again from the published measurements."""
+    """An engine that records its models. An attacker could also compute these models, because the measurements are
+    published.
+    """
 
     inner: MirrorDescent
     seen: list
@@ -61,16 +66,17 @@ class Remembering:
 
 
 class NoEngine:
-    """For releases whose measurements need no model: it would be post-processing, and takes half the time."""
+    """An engine that returns no model, because a model is post-processing and takes half of the time."""
 
     def estimate(self, schema, measurements, warm_start=None):
         return None
 
 
 def from_measurements(measurements, table):
-    """log P(these noisy counts | neighbour) − log P(them | table): only the row's cell, or merged group, matters.
+    """Return log P(noisy counts | neighbour) − log P(noisy counts | table), which depends only on the cell or the group
+    of the row.
 
-    Far below anything if the row's value is not declared.
+    If the value of the row is not declared, the result is a very small number.
     """
     row, statistic = dict(zip("ABC", ROW, strict=True)), 0.0
     for m in measurements:
@@ -86,11 +92,13 @@ def from_measurements(measurements, table):
 
 
 def from_choices(measurements, model, both, rho):
-    """log P(these pairs | neighbour) − log P(these pairs | table), for three columns and two choices at ρ in all."""
+    """Return log P(pairs | neighbour) − log P(pairs | table) for three columns and two selections with a total cost of
+    ρ.
+    """
     statistic, scale = 0.0, selection_epsilon(float(rho) / 2) / 2
     for sign, table in zip((-1, 1), both, strict=True):
         scores = [scale * np.abs(table.marginal(p) - model.marginal(p)).sum() for p in PAIRS]
-        left = list(PAIRS)  # any two of the three make a tree, so the second choice is among all that are left
+        left = list(PAIRS)  # any two of the pairs are a tree, so the second selection is from all of the other pairs
         for pair in (m.columns for m in measurements if len(m.columns) == 2):
             statistic += sign * (
                 scores[PAIRS.index(pair)] - np.logaddexp.reduce([scores[PAIRS.index(p)] for p in left])
@@ -100,14 +108,14 @@ def from_choices(measurements, model, both, rho):
 
 
 def observed(table):
-    """The planted fault: a table whose domain is what its rows hold."""
+    """Plant a fault: the domain of the table is given by its rows."""
     tops = table.codes.max(axis=0)
     columns = tuple(replace(c, values=c.values[: int(t) + 1]) for c, t in zip(table.schema.columns, tops, strict=True))
     return CodedTable(table.codes, replace(table.schema, columns=columns))
 
 
 def mst_statistics(runs, noise, domain=lambda table: table):
-    """The statistic over `runs` releases of each table, shape (2, runs)."""
+    """Return the statistic of `runs` releases of each table, with shape (2, runs)."""
     both, models = tables(), []
     mst = replace(TINY_MST, engine=Remembering(MirrorDescent(iterations=4), models))
     result = np.zeros((2, runs))
@@ -122,10 +130,10 @@ def mst_statistics(runs, noise, domain=lambda table: table):
 
 
 def stratified_statistics(runs, noise, columns="B", domain=lambda table: table, uncharged=0):
-    """The same for a whole stratified release: paid counts, all strata, one parallel budget.
+    """Return the statistic of a stratified release with noisy counts, all strata and a parallel budget.
 
-    With one column beside the strata, all is Gaussian, which makes the sharpest test of how strata are charged. The
-    touched stratum is measured `uncharged` times more, on nobody's account.
+    With a single column in addition to the strata, all measurements are Gaussian, which is the best test of the charges
+    for strata. The stratum of the row is measured `uncharged` additional times without a charge.
     """
     both, models = tables(columns), []
     engine = Remembering(MirrorDescent(iterations=4), models) if len(columns) > 1 else NoEngine()
@@ -158,7 +166,7 @@ def bound(statistics):
 
 @pytest.mark.slow
 def test_mst_keeps_its_claim():
-    assert 0.1 < bound(mst_statistics(1200, SeededNoise(1))) <= CLAIM  # the lower end shows that we do look
+    assert 0.1 < bound(mst_statistics(1200, SeededNoise(1))) <= CLAIM  # the lower limit shows that the attack works
 
 
 @pytest.mark.slow
@@ -192,7 +200,7 @@ def test_a_stratum_measured_twice_more_on_nobodys_account_is_caught():
 
 @pytest.mark.slow
 def test_a_stratum_measured_once_more_on_nobodys_account_is_caught():
-    """Exact ε 2.12 against a claim of 1.66: that takes many runs."""
+    """The exact ε is 2.12 and the guarantee is 1.66, so many runs are needed."""
     assert bound(stratified_statistics(40_000, SeededNoise(16), uncharged=1)) > CLAIM
 
 
@@ -217,7 +225,7 @@ def test_mst_keeps_its_claim_over_many_runs():
 
 
 class Scripted(SeededNoise):
-    """Makes the choices it is told to, and adds up the log-probability that the exponential mechanism makes them."""
+    """A noise source that makes the given selections and returns their log-probability by the exponential mechanism."""
 
     def __init__(self, script, fault=1.0):
         super().__init__(0)
@@ -231,7 +239,10 @@ class Scripted(SeededNoise):
 
 
 def choice_divergence(rho, order, fault=1.0):
-    """The largest Rényi divergence of the chosen trees, in both directions, over many models and added rows. Exact."""
+    """Return the exact maximum of the Rényi divergence of the selected trees over several models and added rows.
+
+    Both directions are used.
+    """
     rng, worst = np.random.default_rng(12), 0.0
     for _ in range(4):
         codes = rng.integers(0, (2, 3, 2), (rng.integers(0, 12), 3)).astype(np.uint8)
@@ -254,8 +265,8 @@ def choice_divergence(rho, order, fault=1.0):
 
 @pytest.mark.parametrize("order", [1.5, 2.0, 8.0])
 def test_the_choice_of_a_tree_costs_what_is_charged(order):
-    """zCDP says that the divergence of order α is at most ρα: checked exactly, no sampling, so no false alarms."""
+    """In zCDP, the divergence of order α is at most ρα. The test is exact, so there are no false alarms."""
     for rho in (Rho(0.1), Rho(2)):
         assert 0 < choice_divergence(rho, order) <= float(rho) * order
-    # Without the 2 of "twice the sensitivity", and that twice over.
+    # The fault is a missing factor of 2 in the sensitivity, applied twice.
     assert choice_divergence(Rho(0.1), order, fault=4.0) > 0.1 * order

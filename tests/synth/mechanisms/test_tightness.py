@@ -1,4 +1,4 @@
-"""MST and AIM under the tight audit: whole releases, their choices too."""
+"""Tests of releases by MST and AIM, including their selections, with the tight audit."""
 
 from math import sqrt
 
@@ -15,7 +15,7 @@ SEED = 21
 
 @pytest.mark.parametrize("name", ["mst", "aim"])
 def test_the_worst_case_is_what_is_charged(name):
-    """Choices that are at their worst use up their part of ρ, so there is no slack to say anything about."""
+    """The cost of each selection is equal to the charged part of ρ, because the selections are the worst case."""
     assert case(name).charged == sqrt(6)
     assert case(name).worst == pytest.approx(case(name).charged, rel=2e-3)
 
@@ -50,7 +50,11 @@ def test_rows_of_a_unit_fall_in_one_cell_or_in_two_strata():
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "runs"), [("gaussian", 100_000), ("mst", 15_000), ("aim", 10_000)])
 def test_the_bound_is_tight_on_the_secure_sampler(name, runs):
-    """0.95 of the true μ of one measurement, 0.85 of what a release is charged. By chance it fails once in 1000."""
+    """The lower bound of μ must be at least 0.95 times the true value for a measurement. For a release, it must be at
+    least 0.85 times the value that is charged.
+
+    The false alarm rate is 1 in 1000.
+    """
     game, audited = play(case(name).release, neighbours(), SecureNoise(), runs), case(name)
     print(f"{name}: μ ≥ {game.mu:.3f}, charged {audited.charged:.3f}, worst case {audited.worst:.3f}, {runs} runs")
     assert game.mu > (0.95 * audited.worst if name == "gaussian" else 0.85 * audited.charged)

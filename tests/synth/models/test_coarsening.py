@@ -1,4 +1,4 @@
-"""Merged codes: which, that nothing measured is lost, that structural zeros hold, and what a model of them gives."""
+"""Tests of merged codes: their selection, the measurements, the structural zeros and the model."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ GROUPS = tuple(code // 10 for code in range(SIZE))
 
 
 def table(rows=20_000, schema=SCHEMA, seed=0):
-    """Y follows X; Z is 0 for large X."""
+    """Return rows in which Y depends on X, and Z is 0 for large X."""
     rng = np.random.default_rng(seed)
     x = np.minimum(rng.geometric(0.08, rows) - 1, SIZE - 1)
     y = np.where(rng.random(rows) < 0.8, x // 14, rng.integers(0, 3, rows))
@@ -41,7 +41,7 @@ def exact(rows, *columns, sigma=1.0):
 
 
 def merged_pair(rows, sigma=1.0):
-    """X and Y measured together, X merged into tens."""
+    """Return a measurement of X and Y, in which X is in groups of ten."""
     coarse = Coarsening(rows.schema, {"X": GROUPS}).merged(rows)
     return Measurement(("X", "Y"), coarse.marginal(["X", "Y"]).astype(float), sigma, (GROUPS, None))
 
@@ -65,11 +65,11 @@ def test_narrow_columns_and_those_that_are_kept_are_not_merged():
     assert not Coarsening.of(narrow, found).groups
     assert not Coarsening.chosen(SCHEMA, exact(table(), ("X",)), 2, kept=("X",)).groups
     assert not Coarsening.of(SCHEMA, exact(table(), ("X",)), kept=("X",)).groups
-    assert not Coarsening.of(SCHEMA, exact(table(), ("X",), ("X", "Y"))).groups  # told apart together with Y
+    # The codes are needed for the pair with Y.
+    assert not Coarsening.of(SCHEMA, exact(table(), ("X",), ("X", "Y"))).groups
 
 
 def test_what_was_measured_is_what_the_merged_model_is_made_of():
-    """The whole way: codes merged, a measurement of groups, and back, against the model with all codes."""
     rows = table()
     measurements = [*exact(rows, ("X",), ("Y",), ("Z",), ("Y", "Z")), merged_pair(rows)]
     coarse = Coarsening.of(SCHEMA, measurements)
@@ -140,7 +140,9 @@ def test_it_comes_back_from_disk(tmp_path):
     "mechanism", [MST(), AIM(), GEM(rounds=8, engine=MixtureDescent(30, 200))], ids=lambda m: m.name
 )
 def test_a_pair_of_a_wide_column_is_measured_where_all_codes_would_drown(mechanism):
-    """A relation in 2,000 rows that a table of all codes could not show; sums to the price all the same."""
+    """If all of the codes are used, the noise is too large for a relation in 2,000 rows. The total cost must be the
+    same.
+    """
     rows = table(2000)
     measured, log = mechanism.measure_with_log(rows, Rho(0.02), SeededNoise(1))
     pairs = [m for m in measured if {"X", "Y"} <= set(m.columns)]

@@ -1,4 +1,4 @@
-"""The NumPy engine against the reference implementation: same measurements, same marginals."""
+"""Tests of the NumPy engine, which is compared with the reference implementation."""
 
 from itertools import combinations
 
@@ -31,7 +31,7 @@ CLIQUES = {
 
 
 def measured(schema, cliques, seed, merge=(), sigma=4.0):
-    """Noisy marginals of some 500 rows that keep to the schema's structural zeros."""
+    """Return noisy marginals of about 500 rows that satisfy the structural zeros of the schema."""
     rng = np.random.default_rng(seed)
     joint = rng.dirichlet(np.full(int(np.prod(schema.sizes)), 0.3)).reshape(schema.sizes)
     for zero in schema.impossible:
@@ -53,7 +53,7 @@ def measured(schema, cliques, seed, merge=(), sigma=4.0):
 
 
 def distance(schema, measurements, engine):
-    """The largest L1 distance between normalised marginals of the two engines, over all pairs of columns."""
+    """Return the largest L1 distance between the normalised marginals of the two engines, over all pairs of columns."""
     ours = MirrorDescent(iterations=20_000, tolerance=1e-10).estimate(schema, measurements)
     theirs = engine.estimate(schema, measurements)
     assert ours.total == pytest.approx(theirs.total)

@@ -1,4 +1,4 @@
-"""The engine against a slow oracle: mirror descent on the full joint table, which needs no junction tree."""
+"""Tests of the engine, which is compared with mirror descent on the full joint table."""
 
 from itertools import combinations
 
@@ -35,7 +35,7 @@ ENGINE = MirrorDescent(iterations=20_000, tolerance=1e-11)
 
 
 def possible(schema):
-    """1 where the schema allows a combination, over the full joint table."""
+    """Return a joint table that is 1 for each combination that is allowed by the schema."""
     allowed = np.ones(schema.sizes)
     for zero in schema.impossible:
         mask = schema.zero_mask(zero)
@@ -60,7 +60,9 @@ def measured(schema, cliques, seed, groups=None, sigma=5.0, rows=400):
 
 
 def oracle(schema, measurements, total, steps=20_000):
-    """Maximum entropy on the full joint by exponentiated gradient, with a line search of its own."""
+    """Return the maximum-entropy table by exponentiated gradient descent with a line search. This is a slow reference
+    implementation.
+    """
     axes = [[schema.index(name) for name in m.columns] for m in measurements]
 
     def loss(p):
@@ -69,7 +71,7 @@ def oracle(schema, measurements, total, steps=20_000):
             gap = (m.merged(np.einsum(p, range(p.ndim), a)) * total - m.values) / m.sigma
             value += 0.5 * float((gap**2).sum())
             pull = gap / m.sigma * total
-            for axis, groups in enumerate(m.groups):  # spread each group's pull over its codes
+            for axis, groups in enumerate(m.groups):  # the gradient of a group is added to each of its codes
                 if groups is not None:
                     pull = np.take(pull, groups, axis=axis)
             order = np.argsort(a)
@@ -138,7 +140,7 @@ def test_nothing_measured_means_uniform_over_what_is_possible(schema, known):
 
 
 def test_impossible_combinations_have_no_mass_whatever_was_measured():
-    """Noise puts counts into impossible cells; the model and its samples never do."""
+    """The noisy counts of impossible cells are not 0, and the model and its samples must be 0."""
     rng = np.random.default_rng(0)
     noisy = [Measurement(c, rng.normal(30, 5, [ZEROS[n].size for n in c]), 5.0) for c in (("A", "B"), ("C", "D"))]
     model = MirrorDescent().estimate(ZEROS, noisy)
@@ -172,7 +174,7 @@ def test_the_total_comes_from_the_measurements_not_below_one():
 
 @pytest.mark.parametrize("schema", [PLAIN, ZEROS], ids=lambda schema: schema.name)
 def test_a_warm_start_ends_where_a_cold_one_does(schema):
-    """Also from a model on another junction tree."""
+    """The first model can have a different junction tree."""
     first = ENGINE.estimate(schema, measured(schema, CLIQUES["tree"], 4))
     for shape in ("tree", "cycle", "all", "singles"):
         later = measured(schema, CLIQUES[shape], 5)
@@ -185,7 +187,9 @@ def test_a_warm_start_ends_where_a_cold_one_does(schema):
 
 
 def test_a_warm_start_can_raise_what_the_first_model_found_to_be_nothing():
-    """A negative noisy count drives a value to nothing; a later, better measurement must bring it back."""
+    """If a noisy count is negative, the probability is 0. It must be increased if there is a more
+    precise measurement.
+    """
     engine = MirrorDescent()
     first = engine.estimate(PLAIN, [Measurement(("A",), np.array([1000.0, -300.0]), 1.0)])
     assert first.marginal(["A"])[1] < 1e-6
@@ -218,7 +222,7 @@ def test_the_measurements_are_left_as_they_were():
 
 
 def test_a_wide_table_is_fitted_without_underflow():
-    """40 columns in a chain, strongly dependent and almost noiseless: products over cliques must not vanish."""
+    """The 40 columns are a chain with a strong dependence and little noise, so products over cliques can underflow."""
     d, rows = 40, 5000
     rng = np.random.default_rng(0)
     schema = Schema("wide", tuple(Column(f"c{i}", values=(0, 1, 2)) for i in range(d)))
@@ -235,7 +239,7 @@ def test_a_wide_table_is_fitted_without_underflow():
 
 
 def test_a_code_that_noise_took_away_comes_back():
-    """A is measured at −12 ± 10 rows of its second code, and pairs know of 30: without room for them they stay lost."""
+    """The second code of A is measured as −12 ± 10 rows, and the pairs measure 30 rows."""
     alone = [Measurement(("A",), np.array([1012.0, -12.0]), 10.0)]
     pairs = [Measurement(("A", "B"), np.array([[323.0] * 3, [10.0] * 3]), 8.0) for _ in range(2)]
     left = MirrorDescent().estimate(PLAIN, [*alone, *pairs]).marginal("A")[1]

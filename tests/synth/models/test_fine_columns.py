@@ -1,4 +1,4 @@
-"""Numeric columns that declare bounds alone: values keep their mean, spread and atoms, at bins that nobody declared."""
+"""Tests of numeric columns with bounds only, which must preserve the mean, the variance and frequent values."""
 
 from dataclasses import replace
 
@@ -30,7 +30,11 @@ SCHEMA = Schema("people", (SEX, BMI, HOURS, PAY))
 
 
 def people(rows, seed=0):
-    """BMI about 27, a bit higher in one sex; 40 hours for a third, none for a fifth; pay with a long tail, or none."""
+    """Return a table with four columns.
+
+    The mean of BMI is about 27 and depends on the sex. A third of HOURS is 40 and a fifth is missing. PAY is 0 or has a
+    long tail.
+    """
     rng = np.random.default_rng(seed)
     sex = rng.integers(1, 3, rows)
     hours = np.where(rng.random(rows) < 0.35, 40.0, rng.normal(36, 12, rows).clip(1, 99).round())
@@ -45,7 +49,7 @@ def people(rows, seed=0):
         ("mst", {}, 5000),
         ("mst", {"strata": ["SEX"]}, 5000),
         ("aim", {"strata": ["SEX"]}, 5000),
-        ("mst", {"strata": ["SEX"]}, 60_000),  # each by itself: large strata
+        ("mst", {"strata": ["SEX"]}, 60_000),  # each stratum separately, because the strata are large
         ("mst", {"strata": ["SEX"], "levels": "strata"}, 20_000),
         ("gem", {"strata": ["SEX"]}, 20_000),
     ],
@@ -65,8 +69,8 @@ def test_released_values_have_the_moments_and_atoms_of_the_rows(mechanism, setti
 @pytest.mark.parametrize(
     ("rows", "floor"),
     [
-        (2_000, None),  # all that there is for wide columns
-        (20_000, 0.05),  # the noise floor that is low enough
+        (2_000, None),  # all codes of wide columns
+        (20_000, 0.05),  # the noise is small enough
         (50_000, 0.05),
     ],
 )
@@ -120,7 +124,9 @@ def test_rare_codes_of_few_whole_numbers_are_with_the_one_before_and_others_stay
 
 
 def test_noise_of_rare_codes_makes_no_large_families():
-    """The mean of children, .8, came out 10 % off in the root mean square, as codes of no rows kept their noise."""
+    """Regression test for the noise of codes that have no rows. The root mean squared error of the mean number of
+    children was 10 %.
+    """
     rng, off = np.random.default_rng(0), []
     rows = pd.DataFrame({"KIDS": np.minimum(rng.poisson(0.8, 6000), 9), "HOURS": rng.integers(0, 99, 6000)})
     rows["SEX"] = rng.integers(1, 3, 6000)
@@ -132,7 +138,9 @@ def test_noise_of_rare_codes_makes_no_large_families():
 
 
 def test_a_column_of_which_nearly_all_rows_have_one_value_keeps_two_groups():
-    """93 % of zeros: the rest was put beside them, so no relation of the column was measured, without a word."""
+    """Regression test for a column in which 93 % of the rows are 0. All of the codes were in the same group, so that no
+    relation was measured.
+    """
     rates = Column("LOSS", lower=0, upper=1, scale="logarithmic", release="draw")
     counts = np.zeros(rates.size)
     counts[0], counts[1:] = 9300, 700 / (rates.size - 1)
@@ -141,7 +149,7 @@ def test_a_column_of_which_nearly_all_rows_have_one_value_keeps_two_groups():
 
 
 def shoppers(rows, seed=0):
-    """Nine in ten did not buy: none of visits and pay, and no day."""
+    """Return rows of shoppers. Nine in ten have no visits, no pay and no day."""
     rng = np.random.default_rng(seed)
     tier = rng.choice([1, 2, 3], rows, p=[0.8, 0.15, 0.05])
     bought = rng.random(rows) < np.array([0.0, 0.05, 0.25, 0.6])[tier]
@@ -172,8 +180,12 @@ SHOPPERS = Schema.from_dict(
 
 @pytest.mark.parametrize("selection", [None, "per-stratum"])
 def test_rules_that_tie_wide_columns_keep_each_strata_s_part_of_who_bought_nothing(selection):
-    """Bins are merged in a model, so there is room for columns that exclude each other: one choice by default. And a
-    stratum that chooses for itself is not told by others how many of its rows are in a column's most frequent bin."""
+    """Bins are merged in a model, so there is room for columns that exclude each other, and a single selection is the
+    default.
+
+    If the selection is separate for each stratum, the share of the most frequent bin must not be predicted from other
+    strata.
+    """
     real = shoppers(8000)
     made = StratifiedSynthesizer("mst", ["TIER"], epsilon=1, delta=1e-9, seed=0, selection=selection)
     made = made.fit(real, SHOPPERS)
@@ -188,7 +200,6 @@ def test_rules_that_tie_wide_columns_keep_each_strata_s_part_of_who_bought_nothi
 
 @pytest.mark.parametrize("most", [2.0, 9.5, FINE_GROUPS])
 def test_merged_columns_have_at_most_the_codes_that_a_release_makes_room_for(most):
-    """Whatever the noisy counts: smooth, all alike, one bin, every other bin large."""
     rng, sizes = np.random.default_rng(0), merged_sizes(SHOPPERS, ("TIER",))
     for shape in (np.ones, lambda n: np.arange(n) == 3, lambda n: 0.97 ** np.arange(n), lambda n: np.arange(n) % 2):
         measurements = [
@@ -203,7 +214,7 @@ ASSAY = Column("ASSAY", lower=45, upper=2000, release="draw")
 
 
 def at_limits(rows, below, above, seed=0):
-    """An assay of which some are at the limit of detection, by sex, and some at that of the scale."""
+    """Return an assay with values at the limit of detection, depending on the sex, and at the upper limit."""
     rng = np.random.default_rng(seed)
     sex, place = rng.integers(1, 3, rows), rng.random(rows)
     assay = (45 + np.exp(rng.normal(4, 1, rows))).clip(45.1, 1999)
@@ -218,8 +229,11 @@ def at_limits(rows, below, above, seed=0):
 )
 @pytest.mark.parametrize("declared", [{}, {"decimals": 1}, {"integer": True}])
 def test_as_many_rows_are_at_a_bound_as_noise_allows(below, above, off, off_by_sex, declared):
-    """93 % at a limit of detection were .8 % (of whole numbers 46 %) in released rows. Where few are, a group of bins
-    had them beside other numbers, and of a sex with 8 % of them 5 % were."""
+    """Regression test for values that are equal to a limit of detection.
+
+    The share of these rows was .8 % instead of 93 %, and 46 % for integers. If the share is small, the values were in
+    the same group as other numbers, and the share was 5 % instead of 8 %.
+    """
     real = at_limits(8000, below, above).round(1 if "integer" not in declared else 0)
     schema = Schema("assays", (SEX, replace(ASSAY, **declared)))
     made = StratifiedSynthesizer("mst", ["SEX"], epsilon=1, seed=1).fit(real, schema).sample(8000)
@@ -234,7 +248,7 @@ def test_a_bound_is_a_group_by_itself_where_rows_are_seen_at_it():
     counts = np.full(ASSAY.bins, 8.0)
     schema = Schema("assays", (SEX, ASSAY))
     for seen in ((), (0,), (-1,), (0, -1)):
-        counts[[0, -1]] = 30.0  # as noise may be
+        counts[[0, -1]] = 30.0  # a possible value of the noise
         counts[list(seen)] = 100.0
         alone = [Measurement(("ASSAY",), counts, 10.0)]
         coarse = Coarsening.chosen(schema, alone, 12)

@@ -1,4 +1,4 @@
-"""A fitted model against the full joint table: marginals, conditioning, sampling, files."""
+"""Tests of a fitted model, which is compared with the full joint table: marginals, conditioning, sampling and files."""
 
 import json
 import zipfile
@@ -31,14 +31,14 @@ def schema_of(sizes, impossible=()):
 
 
 def random_model(shape, sizes=SIZES, seed=0, total=500.0, concentration=0.5, zero_share=0.2):
-    """Random factors on a junction tree, some of their cells exactly zero, and the joint table by brute force."""
+    """Return a model with random factors on a junction tree, some of which are 0, and the joint table."""
     rng = np.random.default_rng(seed)
     tree = JunctionTree.build(sizes, SHAPES[shape] if isinstance(shape, str) else shape)
     factors, joint = [], np.ones(sizes)
     for clique in tree.cliques:
         cells = [sizes[v] for v in clique]
         factor = rng.gamma(concentration, size=cells) * (rng.random(cells) > zero_share)
-        factor.flat[0] += 0.1  # somebody is possible
+        factor.flat[0] += 0.1  # at least one cell is possible
         factors.append(factor.ravel())
         joint = joint * factor.reshape([sizes[v] if v in clique else 1 for v in range(len(sizes))])
     assert joint.sum() > 0
@@ -57,7 +57,7 @@ def test_every_marginal_agrees_with_the_full_joint(shape, seed):
             marginal = model.marginal([names[v] for v in variables])
             expected = np.einsum(joint, range(joint.ndim), variables) * model.total
             np.testing.assert_allclose(marginal, expected, rtol=1e-9, atol=1e-9)
-            np.testing.assert_array_equal(marginal == 0, expected == 0)  # zeros are exact
+            np.testing.assert_array_equal(marginal == 0, expected == 0)  # the zeros are exact
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -76,7 +76,10 @@ def test_columns_of_one_value(sizes):
 
 
 def test_far_apart_columns_of_a_wide_table():
-    """60 columns in a chain, each equal to the one before with 90 %: the ends agree by (1 + 0.8^59)/2."""
+    """The 60 columns are a chain in which adjacent columns are equal with probability 90 %.
+
+    The first and the last column are equal with probability (1 + 0.8^59)/2.
+    """
     d = 60
     schema = Schema("wide", tuple(Column(f"c{i}", values=(0, 1)) for i in range(d)))
     tree = JunctionTree.build((2,) * d, [(i, i + 1) for i in range(d - 1)])
@@ -113,7 +116,7 @@ def test_where_agrees_with_conditioning_the_joint(shape, allowed):
     assert mass == pytest.approx(kept.sum())
     assert given.total == pytest.approx(model.total * mass)
     np.testing.assert_allclose(given.marginal(list("ABCDE")), kept * model.total, atol=1e-9)
-    np.testing.assert_allclose(model.marginal(list("ABCDE")), joint * model.total, atol=1e-9)  # left as it was
+    np.testing.assert_allclose(model.marginal(list("ABCDE")), joint * model.total, atol=1e-9)  # the model is unchanged
 
 
 def test_where_nobody_can_be():
@@ -143,7 +146,7 @@ def test_samples_exactly_that_many_rows_and_never_an_impossible_one(shape, rows)
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_sampled_cells_are_within_rounding_of_their_expectation(shape):
-    """Given the rows above it, each cell of a clique is off by less than two for each column that it adds."""
+    """Given the parent clique, the error of a cell is less than two for each new column of a clique."""
     model, _ = random_model(shape, seed=3)
     rows, tree = 4000, model.tree
     table = model.sample(rows, np.random.default_rng(1))
@@ -158,8 +161,9 @@ def test_sampled_cells_are_within_rounding_of_their_expectation(shape):
 
 @pytest.mark.parametrize("shape", ["cycle", "clique", "nested"])
 def test_few_rows_keep_the_counts_of_every_column(shape):
-    """By chance alone, a count in 40 rows has a standard deviation of 2 to 3; rounded group by group it still errs by 1
-    or 2."""
+    """A random count of 40 rows has a standard deviation of 2 to 3. If each group is rounded separately, the error is 1
+    or 2.
+    """
     model, _ = random_model(shape, seed=4)
     names = model.schema.names
     tables = [model.sample(40, np.random.default_rng(seed)) for seed in range(30)]
@@ -168,10 +172,11 @@ def test_few_rows_keep_the_counts_of_every_column(shape):
 
 
 def test_samples_agree_with_the_model_outside_the_cliques():
-    """mbi 1.1 sampled pairs that share no clique with a correlation of 0.63 where its model had 0.017.
+    """Regression test: mbi 1.1 sampled pairs of columns with a correlation of 0.63 instead of 0.017.
 
-    400,000 rows: the correlation of two independent columns has s.d. 0.0016, so 0.01 is beyond 6 s.d. (false alarm
-    < 1e-8 a pair). The L1 distance of a 4 × 4 table is about 0.005; 0.03 has a false alarm below 1e-9.
+    For 400,000 rows, the standard deviation of the correlation of two independent columns is 0.0016. The tolerance of
+    0.01 is more than 6 standard deviations, so the probability of a false alarm is less than 1e-8 for each pair. The L1
+    distance of a 4 × 4 table is about 0.005. The probability of a distance of 0.03 is less than 1e-9.
     """
     sizes = (4, 4, 4, 4, 4)
     model, joint = random_model([(0, 1), (0, 2), (0, 3), (0, 4)], sizes=sizes, seed=4, concentration=2.0)
@@ -189,7 +194,10 @@ def test_samples_agree_with_the_model_outside_the_cliques():
 
 
 def test_independent_columns_are_sampled_independently_row_by_row():
-    """All 3^5 joint cells of an independent model: chi-square with 242 degrees of freedom, s.d. 22; 400 is 7 s.d."""
+    """A chi-squared test of the 3^5 joint cells of an independent model with 242 degrees of freedom.
+
+    The standard deviation is 22, so 400 is 7 standard deviations above the mean.
+    """
     sizes = (3,) * 5
     tree = JunctionTree.build(sizes, [])
     model = GraphicalModel(schema_of(sizes), 1.0, tree, [np.array([0.2, 0.3, 0.5])] * 5)
@@ -201,7 +209,10 @@ def test_independent_columns_are_sampled_independently_row_by_row():
 
 @pytest.mark.slow
 def test_one_row_at_a_time_follows_the_model():
-    """Systematic rounding is unbiased: 6,000 draws of one row against the joint (L1 s.d. far below 0.25)."""
+    """Systematic rounding is unbiased, so the mean of 6,000 samples of one row must be close to the joint table.
+
+    The standard deviation of the L1 distance is far below 0.25.
+    """
     model, joint = random_model("tree", sizes=(2, 2, 2, 2, 2), seed=6)
     rng = np.random.default_rng(0)
     counts = sum(model.sample(1, rng).marginal(list("ABCDE")) for _ in range(6000))
@@ -238,7 +249,7 @@ def test_a_file_gives_the_model_back_without_pickle(tmp_path):
         np.testing.assert_array_equal(a, b)
     assert (loaded.sample(50, np.random.default_rng(1)).codes == model.sample(50, np.random.default_rng(1)).codes).all()
     with zipfile.ZipFile(tmp_path / "m.npz") as archive:
-        assert all(b"|O" not in archive.read(name)[:128] for name in archive.namelist())  # no object arrays
+        assert all(b"|O" not in archive.read(name)[:128] for name in archive.namelist())  # there are no object arrays
 
 
 def test_a_file_of_another_schema_is_refused(tmp_path):
@@ -250,7 +261,7 @@ def test_a_file_of_another_schema_is_refused(tmp_path):
 
 
 def broken_files(path):
-    """A good model file, spoiled in every way that we can think of."""
+    """Return a model file that is damaged in different ways."""
     good = path.read_bytes()
     yield b""
     yield b"not an archive"
@@ -273,7 +284,7 @@ def test_a_broken_file_is_refused(tmp_path):
             loaded = load_model(path, model.schema)
         except InputError:
             continue
-        assert loaded.tree == model.tree  # the damage was in bytes that carry nothing
+        assert loaded.tree == model.tree  # the damaged bytes are not used
     np.save(tmp_path / "a.npy", np.zeros(3))
     with pytest.raises(InputError, match="is not a model"):
         load_model(tmp_path / "a.npy", model.schema)

@@ -1,4 +1,4 @@
-"""Junction trees: every structure that measured cliques can have."""
+"""Tests of junction trees for all structures of the measured cliques."""
 
 from itertools import combinations
 from math import prod
@@ -30,7 +30,7 @@ CASES = {
 
 
 def check(sizes, cliques):
-    """Every property that inference relies on."""
+    """Build a junction tree and check the properties that are needed for inference."""
     tree = JunctionTree.build(sizes, cliques)
     assert set().union(*tree.cliques) == set(range(len(sizes)))
     assert tree.sizes == tuple(sizes)
@@ -39,7 +39,7 @@ def check(sizes, cliques):
         home = tree.home(clique)
         assert home is not None
         assert set(clique) <= set(tree.cliques[home])
-    for a, b in combinations(tree.cliques, 2):  # maximal, so none inside another
+    for a, b in combinations(tree.cliques, 2):  # no clique contains another clique
         assert not set(a) <= set(b)
         assert not set(b) <= set(a)
     assert tree.parents[0] == -1
@@ -48,7 +48,7 @@ def check(sizes, cliques):
         assert parent < max(i, 0)
         assert (parent == -1) == (i == 0)
         earlier = set().union(*tree.cliques[:i])
-        assert set(clique) & earlier == set(tree.separators[i])  # running intersection
+        assert set(clique) & earlier == set(tree.separators[i])  # the running intersection property
         if i:
             assert set(tree.separators[i]) <= set(tree.cliques[parent])
     return tree
@@ -66,7 +66,7 @@ def test_random_graphs(data):
     members = st.sets(st.integers(0, len(sizes) - 1), min_size=1, max_size=min(4, len(sizes)))
     cliques = [tuple(sorted(c)) for c in data.draw(st.lists(members, max_size=12))]
     tree = check(sizes, cliques)
-    assert tree == JunctionTree.build(sizes, cliques[::-1])  # the structure, not the order of measuring, decides
+    assert tree == JunctionTree.build(sizes, cliques[::-1])  # the result does not depend on the order of the cliques
 
 
 def test_a_tree_is_not_triangulated_further():
@@ -77,7 +77,7 @@ def test_a_tree_is_not_triangulated_further():
 
 def test_a_cycle_gets_the_cheaper_chord():
     tree = JunctionTree.build((9, 2, 9, 2), [(0, 1), (1, 2), (2, 3), (0, 3)])
-    assert set(tree.cliques) == {(0, 1, 3), (1, 2, 3)}  # chord 1-3 (2 × 2), not 0-2 (9 × 9)
+    assert set(tree.cliques) == {(0, 1, 3), (1, 2, 3)}  # the chord is 1-3 (2 × 2) and not 0-2 (9 × 9)
     assert tree.cells == 72
 
 
@@ -95,7 +95,7 @@ def test_independent_parts_have_empty_separators():
 
 
 def slowly_triangulated(sizes, cliques):
-    """Eliminate the variable whose clique has the fewest cells, counted anew each time."""
+    """Return the cliques of an elimination order by the smallest clique. This is a slow reference implementation."""
     neighbours = {v: set() for v in range(len(sizes))}
     for clique in cliques:
         for v in clique:
@@ -130,7 +130,6 @@ def test_counting_only_what_changed_gives_the_same_cliques(graph):
 
 @given(graphs)
 def test_what_joining_two_variables_makes_of_an_order_is_never_too_little(graph):
-    """Against the same order, played through."""
     sizes, cliques, (a, b) = graph
     order = Elimination(sizes, cliques)
     neighbours = {
@@ -148,5 +147,5 @@ def test_what_joining_two_variables_makes_of_an_order_is_never_too_little(graph)
 
 
 def test_parents_are_the_earliest_that_will_do():
-    """A long line of parents makes every marginal of an independent model a product of all columns."""
+    """If the parents were a long chain, each marginal of an independent model would be a product of all columns."""
     assert JunctionTree.build((2,) * 6, []).parents == (-1, 0, 0, 0, 0, 0)

@@ -1,4 +1,6 @@
-"""Mixtures of products against brute force on the full joint table: marginals, zeros, conditioning, sampling, files."""
+"""Tests of mixtures of products, which are compared with the full joint table: marginals, zeros, conditioning, sampling
+and files.
+"""
 
 from itertools import combinations, permutations, product
 
@@ -12,7 +14,7 @@ from equistrata.synth.models.mixtures.loss import MixtureLoss
 from equistrata.synth.models.mixtures.mixture import ProductMixture, mixture
 from equistrata.synth.models.possible import Possible
 
-# One group of four tied columns (A, B, D, F), two free ones; codes 1 and 2 of A are in one class.
+# There is a group of four connected columns (A, B, D, F), and codes 1 and 2 of A are in the same class.
 SIZES = {"A": 3, "B": 3, "C": 4, "D": 2, "E": 1, "F": 3}
 ZEROS = (
     Impossible(("A", "B"), ((1, 2), (0,))),
@@ -33,7 +35,7 @@ def model_of(schema, components=4, seed=0, total=50.0):
 
 
 def joint(model):
-    """The model's full table, by its definition: each product, cut to what is possible and made to sum to one."""
+    """Return the joint table by definition. Each product is restricted to the possible cells and normalised."""
     schema = model.schema
     table = np.zeros(schema.sizes)
     for weight, *rows in zip(model.weights, *model.factors, strict=True):
@@ -134,7 +136,7 @@ def test_samples_hold_no_impossible_row(rows):
 
 
 def test_samples_follow_the_model_for_all_pairs_and_triples():
-    """Mean absolute error per cell of 40,000 rows: multinomial drawing would give at most √(n p) in each."""
+    """The error of each cell of 40,000 rows is compared with √(n p), which is the error of multinomial sampling."""
     model = model_of(schema_of(), components=6, seed=3, total=40_000.0)
     table = model.sample(40_000, np.random.default_rng(0))
     for size in (1, 2, 3):
@@ -144,18 +146,20 @@ def test_samples_follow_the_model_for_all_pairs_and_triples():
 
 
 def test_columns_stay_independent_within_a_component():
-    """One component, many small samples: a pair's cell is right in expectation and as variable as it should be."""
     schema = schema_of("CA", ())
     model = ProductMixture(schema, 1.0, np.ones(1), (np.full((1, 4), 0.25), np.full((1, 3), 1 / 3)))
     rng = np.random.default_rng(0)
     both = np.array([model.sample(12, rng).marginal("CA") for _ in range(4000)])
     np.testing.assert_allclose(both.mean(axis=0), 1.0, atol=0.06)
-    assert both[:, 0, 0].var() == pytest.approx(12 * 0.25 * 0.75 / 3 * 2 / 3 * 12 / 11, rel=0.1)  # hypergeometric
+    # The variance of the hypergeometric distribution.
+    assert both[:, 0, 0].var() == pytest.approx(12 * 0.25 * 0.75 / 3 * 2 / 3 * 12 / 11, rel=0.1)
 
 
 @pytest.mark.slow
 def test_many_components_with_a_row_each_do_not_correlate_columns():
-    """Rounding runs along the components: in the same order for all columns it would tie them together."""
+    """The order of the rounding over the components must be different for each column, because columns would otherwise
+    be correlated.
+    """
     schema = schema_of("DAC", ())
     model = ProductMixture(
         schema, 1.0, np.full(40, 1 / 40), tuple(np.full((40, size), 1 / size) for size in schema.sizes)
@@ -165,7 +169,7 @@ def test_many_components_with_a_row_each_do_not_correlate_columns():
     np.testing.assert_allclose(pairs.mean(axis=0), 40 / 6, atol=0.15)
     assert pairs.std(axis=0).max() < 2.2
     singles = np.array([model.sample(40, rng).marginal("D") for _ in range(200)])
-    assert np.abs(singles - 20).max() <= 1  # and the columns' own totals stay within a row
+    assert np.abs(singles - 20).max() <= 1  # the total of each column is within one row
 
 
 def test_a_marginal_with_too_many_cells_is_refused():
@@ -191,7 +195,6 @@ SETS = [["A"], ["C"], ["E"], "AB", "CA", "CE", "ABD", "FBA", "CAB", "EAC", "CDF"
 
 @pytest.mark.parametrize("sets", [SETS, [["C"]], ["AB"], ["ABD", "C"], ["CE"], []])
 def test_the_loss_and_its_gradient(sets):
-    """Residuals against the model's own marginals; the gradient against central differences of an exact loss."""
     schema = schema_of()
     noisy = [*measurements_of(schema, sets), Measurement((), np.array(60.0), 1.0)]
     noisy.append(Measurement(("C", "A"), np.array([[9.0, 3.0], [5.0, 1.0]]), 2.0, ((0, 0, 1, 1), (0, 1, 1))))

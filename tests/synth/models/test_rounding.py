@@ -1,4 +1,4 @@
-"""Whole counts: exact sums, no bias, nothing where nothing can be; and columns that are right over all rows."""
+"""Tests of rounding to integers: exact sums, no bias, no impossible cells, and correct columns over all rows."""
 
 import numpy as np
 from hypothesis import example, given
@@ -10,7 +10,7 @@ TABLES = (st.integers(0, 2**32 - 1), st.integers(1, 30), st.integers(1, 6))
 
 
 def table_of(seed, height, width):
-    """Totals, shares that are in proportion only, and quotas."""
+    """Return totals, unnormalised shares and quotas."""
     rng = np.random.default_rng(seed)
     shares = rng.gamma(0.3, size=(height, width)) * (rng.random((height, width)) > 0.3)
     totals = rng.integers(0, 10 ** rng.integers(1, 9), height) * (shares.sum(axis=1) > 0)
@@ -25,7 +25,8 @@ def test_adds_up_stays_near_every_quota_and_fills_no_impossible_cell(seed, heigh
     assert (counts.sum(axis=1) == totals).all()
     assert (counts[shares == 0] == 0).all()
     assert (counts >= 0).all()
-    # Each column is within one of its part of what is left, which the columns before have moved by less than one each.
+    # Each column is within one of its part of the remaining count, which changes by less than one for each previous
+    # column.
     assert (np.abs(counts - quotas) < np.arange(1, width + 1) + 1e-6).all()
 
 
@@ -34,12 +35,13 @@ def test_the_first_column_adds_up_in_every_run_of_rows_and_the_others_nearly(see
     rng, totals, shares, quotas = table_of(seed, height, width)
     off = np.cumsum(spread(totals, shares, rng) - quotas, axis=0)
     assert np.abs(np.subtract.outer(off[:, 0], off[:, 0])).max() < 1 + 1e-5
-    assert np.abs(off).max() < 2 * width  # no bound that is proved: of 60,000 tables 13 are beyond the width
+    assert np.abs(off).max() < 2 * width  # this bound is not proved. Of 60,000 tables, 13 are above the width
 
 
 def test_columns_of_many_small_rows_are_kept():
-    """Rows of one to three people: rounded one by one they add up to columns that are off by 6 in the mean; here by
-    2."""
+    """Each row contains one to three people. If each row is rounded separately, the mean error of the sum of a column
+    is 6. The mean error of this method is 2.
+    """
     rng = np.random.default_rng(1)
     together, apart = [], []
     for _ in range(50):
@@ -53,8 +55,9 @@ def test_columns_of_many_small_rows_are_kept():
 
 
 def test_unbiased():
-    """20,000 draws, each within two of its quota: by Hoeffding's bound a mean is off by 0.05 with probability below
-    1e-5."""
+    """The test uses 20,000 draws. The probability that the mean differs by 0.05 is less than 1e-5
+    by Hoeffding's bound.
+    """
     rng, totals, shares = np.random.default_rng(0), np.array([3, 2, 1]), np.array([[2, 5, 3.0], [6, 0, 4], [1, 1, 1]])
     mean = np.mean([spread(totals, shares, rng) for _ in range(20_000)], axis=0)
     np.testing.assert_allclose(mean, shares / shares.sum(axis=1, keepdims=True) * totals[:, None], atol=0.05)

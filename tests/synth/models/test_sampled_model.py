@@ -1,4 +1,4 @@
-"""A model that is a pool of rows, against brute force."""
+"""Tests of a model that is a pool of rows, which is compared with a slow reference implementation."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Shared sums give the marginals that plain sums give, at fewer additions."""
+"""Tests that shared sums are equal to the marginals and need fewer additions."""
 
 from itertools import combinations
 from math import prod
@@ -17,7 +17,7 @@ SIZES = (5, 4, 3, 2, 6, 2, 3)
 
 @pytest.fixture(params=[LARGE, 40, 2], ids=["small tables", "both", "large tables"])
 def large(request, monkeypatch):
-    """From how many cells on tables are summed one by one."""
+    """Set the number of cells above which tables are summed one by one."""
     for module in (projection, graphical):
         monkeypatch.setattr(module, "LARGE", request.param)
     layout_of.cache_clear()
@@ -45,7 +45,7 @@ def test_sums_are_the_marginals_and_tilting_is_the_transpose(seed, large):
     assert (tilted <= joined).all()
     assert (joined == before).all()
     other = layout.joined([rng.dirichlet(np.ones(len(table))) for table in tables])
-    # Each table sums to 1, so what factors were divided by cancels.
+    # Each table has a sum of 1, so the divisors of the factors cancel.
     assert np.log(tilted / joined) @ (other - joined) == pytest.approx(logs @ (sums.down(other) - all_sums))
 
 
@@ -68,7 +68,7 @@ def test_a_model_is_the_same_by_small_and_by_large_tables(seed, monkeypatch):
 @pytest.mark.parametrize("seed", range(4))
 def test_sums_that_are_counted_out_have_the_bits_of_a_sparse_matrix(seed, monkeypatch):
     rng = np.random.default_rng(seed)
-    # Cells that are in several sums, in one, and in none; sums of many cells and of none.
+    # Cells in several sums, in a single sum and in no sum, and sums of many cells and of no cell.
     columns = [rng.permutation(60)[: rng.integers(1, 60)] for _ in range(3)]
     entries = [(rng.integers(0, 9, len(cells)) + 10 * n, np.sort(cells)) for n, cells in enumerate(columns)]
     counted = Additions.of(entries, (30, 60))
@@ -85,7 +85,7 @@ def test_sums_that_are_counted_out_have_the_bits_of_a_sparse_matrix(seed, monkey
 
 
 def test_a_plan_reads_the_large_table_seldom():
-    """All 35 triples of seven columns: read one by one, the table of 4,320 cells is read 35 times."""
+    """A direct sum of the 35 triples of seven columns reads the table of 4,320 cells 35 times."""
     clique = tuple(range(7))
     nodes = plan(SIZES, clique, list(combinations(clique, 3)))
     above = {ROOT: clique} | dict(enumerate(node for node, _ in nodes))

@@ -1,5 +1,4 @@
-"""Models on disk: each kind comes back as it was, and a file that is no model of the schema is refused in a
-sentence."""
+"""Tests of models in files: each kind of model is read back without a change, and an invalid file raises an error."""
 
 import json
 
@@ -52,7 +51,7 @@ def test_broken_files_and_other_schemas_are_refused(make, tmp_path):
         load_model(path, OTHER)
     rng = np.random.default_rng(0)
     broken = [b"", b"nothing", whole[: len(whole) // 2], whole[:-30]]
-    for place in rng.integers(0, len(whole), 40):  # a damaged byte is refused, or does not matter
+    for place in rng.integers(0, len(whole), 40):  # a damaged byte raises an error or is not used
         broken.append(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
     refused = []
     for content in broken:

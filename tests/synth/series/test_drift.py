@@ -1,4 +1,4 @@
-"""States of a series: better than a month alone where nothing jumps, no worse where much does, honest variances."""
+"""Tests of the states of a series: smaller errors for a constant table, and correct variances after a change."""
 
 import json
 from dataclasses import replace
@@ -38,7 +38,9 @@ def measured(truth, rng):
 
 
 def course(seed, months=8, change=lambda month, truth: truth):
-    """Month by month the truth, what was measured, and what the series makes of it; rows come and leave at random."""
+    """Yield the month, the true counts, the measurements and the filtered values. Rows are added
+    and removed at random.
+    """
     rng, truth, state = np.random.default_rng([1, seed]), counts(seed), None
     for month in range(1, months + 1):
         if month > 1:
@@ -63,11 +65,13 @@ def test_steady_counts_gain_about_as_much_as_averaging_would():
     for seed in range(20):
         *_, (_, truth, own, joined) = course(seed)
         ratios.append(errors(joined[0], truth) / errors(own[0], truth))
-    assert 0.08 < np.mean(ratios) < 0.3  # an eighth, and what drift adds
+    assert 0.08 < np.mean(ratios) < 0.3  # an eighth, and the part that is due to the drift
 
 
 def test_variances_are_honest():
-    """40 cells × 30 courses of 8 months: the mean of squares over variances is 1 ± 0.04; off by 0.25 is no chance."""
+    """The mean ratio of squares to variances in 40 cells × 30 runs of 8 months is 1 ± 0.04, so 0.25 is not due to
+    chance.
+    """
     for change in (lambda month, truth: truth, tripled):
         squares = []
         for seed in range(30):
@@ -107,12 +111,14 @@ def test_only_the_part_that_moved_is_doubted():
     apart[1] = 100.0
     found = inflated(apart, np.full((3, 4), 4.0), np.full((3, 4), 9.0))
     assert (found[1] >= 100.0**2 - 9).all()
-    assert (found[[0, 2]] == 4.0).sum() < 8  # the whole table moved as well, by as much as it did in the mean
+    assert (found[[0, 2]] == 4.0).sum() < 8  # the mean change of the whole table is also included
     assert found[0].max() < found[1].min()
 
 
 def test_noise_alone_seldom_moves_a_marginal_whatever_its_parts():
-    """Of 2,000 marginals of 180 parts each, 6 in expectation; 30 or more by chance: 10⁻¹¹."""
+    """The test uses 2,000 marginals with 180 parts. The expected number of alarms is 6, and the probability of 30 or
+    more is 10⁻¹¹.
+    """
     rng, shape = np.random.default_rng(5), (5, 2, 9)
     alarms = sum(
         (inflated(rng.normal(0, 5.0, shape), np.full(shape, 16.0), np.full(shape, 9.0)) > 16).any() for _ in range(2000)
@@ -184,7 +190,7 @@ A = {"columns": ["A"], "groups": [None], "where": {}, "shape": [4], "values": [1
     ids=str,
 )
 def test_a_state_that_no_filter_can_have_made_is_refused(tmp_path, changed):
-    """A month that learned from it would fail, or be far off, once it was charged."""
+    """If this state is used, the next month would fail or would have large errors, although it is charged."""
     path = tmp_path / "series.json"
     honest = State.of(1, [Measurement(("A",), np.ones(4), 2.0)]).plain
     path.write_text(json.dumps(honest))
@@ -214,7 +220,7 @@ def test_a_changed_column_is_believed_at_once():
 
 
 def test_as_many_bins_as_before_that_end_elsewhere_are_believed_at_once():
-    """Bins of releases before 2026-11-26 are as many as those of today, and half a bin off."""
+    """The bins of releases before 2026-11-26 have the same number but are shifted by half a bin."""
     pay = Column("PAY", lower=0, upper=1_000_000, integer=True, scale=None)
     rounded, refused = replace(pay, scale="rounded"), replace(pay, codes=((-9, "refused"),))
     unknown = replace(pay, codes=((-8, "unknown"),))
@@ -226,7 +232,7 @@ def test_as_many_bins_as_before_that_end_elsewhere_are_believed_at_once():
 
 
 def test_a_column_of_which_a_state_has_other_bins_than_its_schema_says_is_believed_at_once():
-    """Another version may cut bins otherwise. Its counts of other columns are as good as before."""
+    """The bins of another version can be different. The counts of the other columns can still be used."""
     rate = Column("RATE", lower=0, upper=0.2, edges=(0, 0.1, 0.2))
     schema = Schema("s", (rate, *SCHEMA.columns))
     own = [Measurement(("RATE",), np.ones(3), 1.0), Measurement(("A",), np.ones(4), 1.0)]

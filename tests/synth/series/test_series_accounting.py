@@ -1,7 +1,7 @@
-"""A series with one unit present in all months: what all months cost in truth is their price, and the rest is pure.
+"""Tests of the privacy cost of a series with a unit that is present in all months.
 
-By `recorder`: three months of tables, played back with a row that is there in every month. All answers of the noise
-source are those of the first run, so the states, and what each month knows before it measures, are the same bytes.
+The tests use `recorder`, which repeats three months on tables with an additional row in each month. The noise source
+returns the values of the first run, so the states are the same bytes.
 """
 
 from fractions import Fraction
@@ -37,11 +37,11 @@ MECHANISMS = {
     "aim": AIM(engine=QUICK, round_engine=QUICK, readable=1e9, rounds=2),
 }
 TOTAL, MONTHS = Rho(1.5), 3
-COUNTS = Fraction(1, 10)  # of a month's price
+COUNTS = Fraction(1, 10)  # of the privacy cost of a month
 
 
 def months(rows=400):
-    """Tables of three months, and the same with one row more in each of them."""
+    """Return the tables of three months, and the same tables with an additional row in each of them."""
     first, second = [], []
     for month in range(MONTHS):
         rng = np.random.default_rng([3, month])
@@ -54,7 +54,7 @@ def months(rows=400):
 
 
 def series(name, tables, noise):
-    """Everything that the months publish."""
+    """Return all published values of the months."""
     mechanism = MECHANISMS[name]
     shared, state, found = shared_selection(mechanism, STRATA), None, []
     price = TOTAL * Fraction(1, MONTHS)
@@ -70,7 +70,7 @@ def series(name, tables, noise):
 
 
 def revised(measured):
-    """What all months together say of each, from what was published alone."""
+    """Return the revised values of all months, which are computed from the published values."""
     first = State.of(1, measured[0])
     state, later = first, []
     for number, own in enumerate(measured[1:], start=2):

@@ -1,4 +1,4 @@
-"""Revised months: as a dense Gaussian posterior says, better than what was known then, and no jump is carried back."""
+"""Tests of revised months, which are compared with a dense Gaussian posterior and must not smooth a jump."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ SIGMA = 30.0
 
 
 def course(seed, months=6, jump=0.0, others=()):
-    """The truth and the measurements of A by month; from month 4 on a third code has so many rows more."""
+    """Yield the true counts and the measurements of A by month. In month 4, `jump` rows are added to the third code."""
     rng, truth = np.random.default_rng([7, seed]), np.array([2000.0, 1500, 900, 400])
     for month in range(1, months + 1):
         truth = truth + rng.normal(0, 1, 4) * np.sqrt(0.06 * truth) + jump * (month == 4) * (np.arange(4) == 2)
@@ -30,9 +30,11 @@ def chain(measured):
 
 
 def dense(measured, drifts):
-    """Mean and variance of x given y, where y = x + noise and steps of x have these variances: one cell, solved whole.
+    """Return the posterior mean and variance of x given y, where y = x + noise and the steps of x have the given
+    variances.
 
-    It is the matrix of all months at once, which the smoother never makes."""
+    The matrix contains all months of a single cell, and the smoother never computes it.
+    """
     precision = np.eye(len(measured)) / SIGMA**2
     for step, variance in enumerate(drifts):
         apart = np.zeros(len(measured))
@@ -59,7 +61,7 @@ def test_it_is_the_posterior_given_all_months():
 
 
 def test_the_last_month_stays_and_earlier_ones_gain_with_honest_variances():
-    """Squares of 40 courses: 960 cells' ratio to their variances is 1 ± 0.1."""
+    """The mean ratio of squares to variances in 960 cells of 40 runs is 1 ± 0.1."""
     then, now, ratios = 0.0, 0.0, []
     for seed in range(40):
         truths, measured = zip(*course(seed), strict=True)
@@ -75,7 +77,9 @@ def test_the_last_month_stays_and_earlier_ones_gain_with_honest_variances():
 
 
 def test_what_jumped_is_not_carried_back():
-    """A code of 900 rows has 1,500 more from month 4 on: the months before are off by noise alone, of 30 rows."""
+    """A code of 900 rows has 1,500 additional rows from month 4. The errors of the months before must be due to the
+    noise of 30 rows.
+    """
     for seed in range(10):
         truths, measured = zip(*course(seed, jump=1500.0), strict=True)
         found = smoothed(*chain(measured))

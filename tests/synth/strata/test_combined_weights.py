@@ -1,4 +1,4 @@
-"""Public weights joined with noisy counts: they follow whichever is better, and never lose a stratum."""
+"""Tests of public weights that are combined with noisy counts, which must have a small error and keep all strata."""
 
 from itertools import product
 
@@ -21,8 +21,8 @@ SCHEMA = Schema(
     ),
 )
 STRATA = Strata.over(SCHEMA, ("SEX", "RAC1P"))
-# By race, for either sex: an old table's sizes, and today's, in which one race has tripled and most others are off by a
-# tenth.
+# The sizes by race for each sex in an old table and in the current table. One of the races has tripled and most of the
+# others differ by a tenth.
 OLD = np.tile([70_000.0, 12_000, 270, 2, 120, 8_500, 40, 5_500, 2_800], 2)
 NEW = OLD * np.tile([0.9, 0.85, 1.4, 2.0, 1.2, 1.15, 0.8, 1.35, 3.0], 2) * np.where(np.arange(18) < 9, 1.02, 0.98)
 
@@ -33,7 +33,7 @@ def public(sizes=OLD, strata=STRATA, total=True):
 
 
 def readings(sizes, sigma, seed=0, strata=STRATA):
-    """A noisy count of each stratum."""
+    """Return a noisy count of each stratum."""
     noise = np.random.default_rng(seed).normal(0, sigma, len(sizes))
     return {key: [Measurement((), np.array(size), sigma)] for key, size in zip(strata.keys, sizes + noise, strict=True)}
 
@@ -62,7 +62,6 @@ def test_public_shares_stand_where_noise_is_huge(sigma, seed):
 
 @pytest.mark.parametrize("sigma", [5.0, 500.0, 5000.0])
 def test_public_shares_that_are_right_are_kept_at_any_noise(sigma):
-    """In the mean of 20 seeds, less than a tenth of the counts' error is left."""
     both, noisy = (
         np.mean([distance(make(readings(OLD * 1.1, sigma, seed)), OLD) for seed in range(20)])
         for make in (lambda r: combined_weights(STRATA, r, public()), lambda r: noisy_weights(STRATA, r))
@@ -81,7 +80,10 @@ def test_noisy_counts_win_where_noise_is_small(sigma):
 
 @pytest.mark.parametrize("sigma", [10, 30, 100, 300, 1000, 1700, 3400])
 def test_never_worse_than_the_better_of_the_two(sigma):
-    """In the mean of 20 seeds. The noise alone is from 0.0006 to 0.2 of all people, the old table 0.18 off."""
+    """The error of the counts is between 0.0006 and 0.2 of the population, and the error of the old table is 0.18.
+
+    The errors are means over 20 seeds.
+    """
     errors = [
         (
             distance(combined_weights(STRATA, readings(NEW, sigma, seed), public()), NEW),
@@ -94,22 +96,26 @@ def test_never_worse_than_the_better_of_the_two(sigma):
 
 
 def test_in_the_middle_both_are_beaten():
-    """Noise of 1,000 makes counts err by 0.065 and the old table by 0.18; together they err by less than 0.6 of the
-    better."""
+    """With a noise of 1,000, the error of the counts is 0.065 and the error of the old table is 0.18.
+
+    The combined error must be less than 0.6 of the smaller error.
+    """
     noisy = np.mean([distance(noisy_weights(STRATA, readings(NEW, 1000, s)), NEW) for s in range(20)])
     both = np.mean([distance(combined_weights(STRATA, readings(NEW, 1000, s), public()), NEW) for s in range(20)])
     assert both < 0.6 * min(noisy, distance(public(), NEW))
 
 
 def test_one_race_that_has_tripled_is_seen_in_both_sexes():
-    """Each sex's count alone is 2.2 standard deviations off, both together 3.2; the two largest say that all else
-    holds."""
+    """The count of each sex differs by 2.2 standard deviations, and both together by 3.2.
+
+    The two largest strata show that the other shares are correct.
+    """
     sizes = np.where(np.tile(np.arange(9), 2) == 8, 3 * OLD, OLD)
     found = vector(combined_weights(STRATA, readings(sizes, 0.0), public()))
     assert found * sizes.sum() == pytest.approx(sizes, rel=1e-3)
     noisy = {key: [Measurement((), np.array(size), 2500.0)] for key, size in zip(STRATA.keys, sizes, strict=True)}
     pair = vector(combined_weights(STRATA, noisy, public()))[[8, 17]] * sizes.sum()
-    noisy[STRATA.keys[17]] = [Measurement((), np.array(OLD[17]), 2500.0)]  # the other sex has not grown
+    noisy[STRATA.keys[17]] = [Measurement((), np.array(OLD[17]), 2500.0)]  # the other sex has not increased
     alone = vector(combined_weights(STRATA, noisy, public()))[8] * sizes.sum()
     assert min(pair) > 1.2 * alone
 
@@ -117,7 +123,6 @@ def test_one_race_that_has_tripled_is_seen_in_both_sexes():
 @pytest.mark.parametrize("total", [True, False])
 @pytest.mark.parametrize("listed", [0.0, 2.0])
 def test_a_stratum_that_the_public_table_hardly_knows_is_found(listed, total):
-    """10,000 people where it lists none or two, read with noise of 400."""
     old, new = OLD.copy(), NEW.copy()
     old[3], new[3] = listed, 10_000
     found = vector(combined_weights(STRATA, readings(new, 400.0, 1), public(old, total=total)))
@@ -134,7 +139,7 @@ def test_no_stratum_is_dropped():
 
 
 def test_a_stratum_whose_people_have_left_is_not_dropped():
-    """Listed with 5,500 people and now empty: half of the noisy counts are negative."""
+    """The stratum has 5,500 people in the public table and is now empty, so half of the noisy counts are negative."""
     new = NEW.copy()
     new[7] = 0
     found = [vector(combined_weights(STRATA, readings(new, 30.0, seed), public()))[7] * new.sum() for seed in range(20)]
@@ -152,8 +157,10 @@ def test_counts_that_tell_nothing_leave_the_public_shares():
 
 
 def test_marginals_of_the_whole_table_say_what_strata_by_themselves_say():
-    """A count by strata is a count of each stratum; a marginal's cells add up to one, with as many times the
-    variance."""
+    """A count by strata is the same as a count of each stratum.
+
+    If a marginal has several cells for each stratum, the cells and their variances are added.
+    """
     one = readings(NEW, 300.0, 3)
     values = np.array([float(ms[0].values) for ms in one.values()]).reshape(2, 9)
     whole = {(): [Measurement(("SEX", "RAC1P"), values, 300.0)]}
@@ -165,7 +172,6 @@ def test_marginals_of_the_whole_table_say_what_strata_by_themselves_say():
 
 
 def test_coarser_levels_are_heard():
-    """What is measured by race alone, over all rows, and with merged codes, sharpens the strata's sizes."""
     fine = readings(NEW, 2000.0, 4)
     race = Measurement(("RAC1P",), NEW.reshape(2, 9).sum(0), 1.0)
     found = vector(combined_weights(STRATA, fine | {(): [race]}, public())).reshape(2, 9).sum(0)
@@ -181,7 +187,7 @@ def test_impossible_strata_and_one_column():
     schema = Schema("people", SCHEMA.columns, impossible=(Impossible(("SEX", "RAC1P"), ((1,), (2,))),))
     strata = Strata.over(schema, ("SEX", "RAC1P"))
     sizes = np.array([100.0 * (i + 1) for i in range(len(strata.keys))])
-    table = np.full((2, 9), 1e6)  # noise alone, in the cell that cannot be
+    table = np.full((2, 9), 1e6)  # the impossible cell contains only noise
     for key, size in zip(strata.keys, sizes, strict=True):
         codes = strata.codes_of(key)
         table[codes["SEX"], codes["RAC1P"]] = size

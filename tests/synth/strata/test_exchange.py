@@ -1,4 +1,6 @@
-"""Drawn rows that contradict a comparison: they exchange codes in their stratum, so that columns stay as measured."""
+"""Tests of the exchange of codes between sampled rows that violate a rule, which preserves the
+margins of each stratum.
+"""
 
 import numpy as np
 import pandas as pd
@@ -28,7 +30,8 @@ def test_the_counts_of_every_column_stay_where_exchanges_suffice():
     schema = Schema.from_dict({"columns": {"A": WHOLE, "B": WHOLE, "C": WHOLE}, "rules": ["A <= B", "A <= C"]})
     rng = np.random.default_rng(1)
     table = drawn(schema, 5000)
-    table = CodedTable(np.column_stack([table.column("A") // 2, *table.codes[:, 1:].T]), schema)  # C and B are larger
+    # So that C and B are larger.
+    table = CodedTable(np.column_stack([table.column("A") // 2, *table.codes[:, 1:].T]), schema)
     found, changed = put_in_order(table, rng, no_more)
     assert changed.moved == changed.replaced == 0
     assert 0 < changed.exchanged < 4000
@@ -51,22 +54,27 @@ def test_rows_that_obey_are_not_touched_and_those_that_cannot_exchange_get_the_n
 
 
 def test_exchanges_keep_structural_zeros_and_what_frees_a_row():
-    """JOB yes from 15 on alone; who has S 2 need not obey. Ages are exchanged, and no child gets a job by it."""
+    """JOB is yes only from the age of 15, and the rule does not apply to S = 2. An exchange of ages must not give a
+    child a job.
+    """
     columns = {"YEARS": WHOLE, "AGE": WHOLE, "JOB": {"values": ["no", "yes"]}, "S": {"values": [1, 2]}}
     rules = ["YEARS <= AGE or S == 2", "AGE >= 15 or JOB == 'no'", "AGE < 150 or S == 1"]
     schema = Schema.from_dict({"columns": columns, "rules": rules})
     table = drawn(schema, 4000)
     possible = ~np.any([schema.zero_mask(z).ravel()[table.index_of(z.columns)] for z in schema.impossible], axis=0)
     found, changed = put_in_order(table.take(possible), np.random.default_rng(3), no_more)
-    CodedTable.encode(found.decode(np.random.default_rng(4)), schema.coded())  # refuses a row that breaks a rule
+    # This raises an error if a row violates a rule.
+    CodedTable.encode(found.decode(np.random.default_rng(4)), schema.coded())
     assert changed.exchanged > 100
     assert found.marginal(["JOB", "S"]).sum() == possible.sum()
-    free = table.take(possible).column("S") == 1  # its second value
+    free = table.take(possible).column("S") == 1  # the second value of S
     assert (found.column("YEARS")[free] > found.column("AGE")[free]).any()
 
 
 def test_a_row_that_nothing_mends_becomes_a_copy_of_another_one_or_of_one_drawn_anew():
-    """AGE of a row with JOB no is under 15, and its years are more: no exchange and no nearest code is possible."""
+    """If JOB is no, AGE must be less than 15. The value of YEARS is larger, so that there is no possible exchange and
+    no similar code.
+    """
     columns = {"YEARS": WHOLE, "AGE": WHOLE, "JOB": {"values": ["no", "yes"]}}
     schema = Schema.from_dict({"columns": columns, "rules": ["YEARS <= AGE", "AGE < 15 or JOB == 'yes'"]})
     stuck, fine = [20, 3, 0], [2, 9, 1]
@@ -82,7 +90,7 @@ def test_a_row_that_nothing_mends_becomes_a_copy_of_another_one_or_of_one_drawn_
 
 
 def stays(rows, rng):
-    """Dates in and out: most stay for days, in ten years."""
+    """Return dates of the beginning and the end of a stay. Most stays are a few days in ten years."""
     group = rng.integers(0, 4, rows)
     start = rng.integers(0, 1800, rows)
     stay = np.floor(rng.lognormal(np.array([1, 2, 3, 5])[group], 1.0)).clip(0, 1500).astype(int)
@@ -92,7 +100,7 @@ def stays(rows, rng):
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_released_rows_obey_and_are_nearer_to_the_real_ones_than_without_the_rule(seed):
-    """The column by itself stays as good; how long people stay gets better, since nobody leaves before they come."""
+    """The error of each column must not increase, and the error of the length of a stay must decrease."""
     dates = {"type": "date", "lower": "2015-01-01", "upper": "2024-12-31"}
     columns = {"SEX": {"values": [0, 1]}, "GROUP": {"values": [0, 1, 2, 3]}, "IN": dates, "OUT": dates}
     real = stays(3000, np.random.default_rng(seed))
@@ -111,8 +119,11 @@ def test_released_rows_obey_and_are_nearer_to_the_real_ones_than_without_the_rul
 
 
 def test_strata_by_columns_at_the_ends_of_a_chain():
-    """Who is 61 and more at the first job and under 41 now is nobody: no stratum, although no rule compares the two.
-    And rows stay in the stratum that they are drawn for."""
+    """The current age of a person cannot be less than the age at the first job. The stratum is impossible although
+    there is no rule for the two columns.
+
+    The rows must not be moved to another stratum.
+    """
     bins, wide = {"lower": 0, "upper": 90, "integer": True, "edges": [0, 20, 40, 60, 90]}, [0, 30, 90]
     columns = {"AGE": bins, "FIRST": bins, "LAST": bins | {"edges": wide}, "SEX": {"values": [1, 2]}}
     schema = Schema.from_dict({"columns": columns, "rules": ["FIRST <= LAST", "LAST <= AGE"]})

@@ -1,4 +1,6 @@
-"""Strata that nest: which levels are measured, at what part of ρ, and sizes that are consistent between levels."""
+"""Tests of nested strata. The tests check the measured levels, the share of ρ for each level, and the consistency of
+the sizes.
+"""
 
 from collections import Counter
 
@@ -24,7 +26,7 @@ from equistrata.synth.strata.selection import shared_selection
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 
 PLACES = {1: [1, 2, 3], 2: [1, 2], 3: [7]}
-NUMBER = 6  # of places
+NUMBER = 6  # the number of places
 DOCUMENT = {
     "columns": {
         "SEX": {"values": [1, 2]},
@@ -36,7 +38,7 @@ DOCUMENT = {
     "impossible": [{"AGE": [0], "JOB": [1]}],
 }
 SCHEMA = Schema.from_dict(DOCUMENT)
-STRATA = Strata.over(SCHEMA, ["ST/PUMA", "SEX", "RACE"])  # not in the schema's order
+STRATA = Strata.over(SCHEMA, ["ST/PUMA", "SEX", "RACE"])  # the order is different from the schema
 STATES = SCHEMA["PUMA"].levels[0]
 
 
@@ -75,7 +77,8 @@ def test_levels_of_a_nested_list():
     parts = [share for *_, share in found]
     assert sum(parts[:4]) == pytest.approx(NESTED_SHARE)
     assert sum(parts[4:]) == pytest.approx(OUTER_SHARE)
-    assert levels.within_strata(SCHEMA, Rho(1), 1000.0)[0][0] != ("SEX", "PUMA", "RACE")  # the sizes, not once more
+    # The sizes are not measured again.
+    assert levels.within_strata(SCHEMA, Rho(1), 1000.0)[0][0] != ("SEX", "PUMA", "RACE")
 
 
 @pytest.mark.parametrize("strata", [("SEX", "RACE"), ()])
@@ -110,7 +113,6 @@ def test_sizes_that_are_known_are_found():
 
 
 def test_sums_over_a_level_are_that_level():
-    """States are known exactly, PUMAs hardly: sizes add up to the states, by sex and race too, and to the nation."""
     table = table_of()
     states = measured(table, ["SEX", "PUMA", "RACE"], 1e-3, STATES)
     known = [measured(table, ["SEX", "PUMA", "RACE"], 60.0), measured(table, ["PUMA", "JOB"], 40.0), states]
@@ -125,7 +127,9 @@ def test_sums_over_a_level_are_that_level():
 
 
 def test_without_shrinkage_sizes_are_what_was_measured():
-    """Only cells are measured, all far above zero: the least squares of every level have their sums."""
+    """Only the cells are measured. The values of the cells are much larger than zero, so they are not changed by least
+    squares.
+    """
     fine = measured(table_of(200_000), STRATA.columns, 60.0)
     assert fine.values.min() > 300
     assert nested_sizes(STRATA, [fine], shrinkage=False) == pytest.approx(fine.values, rel=1e-6)
@@ -135,7 +139,6 @@ def test_without_shrinkage_sizes_are_what_was_measured():
 
 
 def test_without_shrinkage_levels_agree_and_no_stratum_is_dropped():
-    """Noise larger than cells: sizes are above zero, and states, which are known, stay."""
     table = table_of()
     states = measured(table, STRATA.columns, 1e-3, STATES)
     fine = measured(table, STRATA.columns, 400.0)
@@ -149,7 +152,10 @@ def test_without_shrinkage_levels_agree_and_no_stratum_is_dropped():
 
 
 def test_levels_above_make_sizes_better():
-    """Many places of few people, alike within a state: noise of σ = 20 on each of 600 cells, and 10 on each state's."""
+    """There are many small places that are similar within a state.
+
+    The noise of each of the 600 cells is σ = 20, and the noise of each state is 10.
+    """
     places = {state: list(range(50)) for state in (1, 2)}
     columns = {"PUMA": {"within": "ST", "values": places}, "RACE": {"values": [*range(6)]}, "JOB": {"values": [0, 1]}}
     schema = Schema.from_dict({"columns": columns})
@@ -189,7 +195,7 @@ def test_measurements_by_state_are_reconciled_with_the_strata():
 
 
 def test_what_is_measured_by_state_is_not_measured_within_strata():
-    """Where places alone are strata, both have the same columns."""
+    """If the places are the only strata, both measurements have the same columns."""
     table, alone = table_of(), Strata.over(SCHEMA, ["ST/PUMA"])
     by_state, by_place = measured(table, ["PUMA", "AGE"], 1.0, STATES), measured(table, ["PUMA", "AGE"], 1.0)
     levels = Levels(alone.columns)
@@ -207,7 +213,7 @@ def test_a_plan_knows_noise_by_place_from_noise_by_state():
 
 @pytest.mark.parametrize("rho", [0.02, 0.5])
 def test_the_steps_add_up_to_the_price(rho):
-    """Exactly: every level is charged, once, and one row is in one cell of each."""
+    """The cost of each level must be charged exactly once, because each row is in one of the cells of a level."""
     shared = shared_selection(MST(engine=MirrorDescent(iterations=20)), STRATA)
     found, log = shared.measure_with_log(table_of(), Rho(rho), SeededNoise(0))
     assert price_of(log) == Rho(rho)
@@ -220,7 +226,7 @@ def test_the_steps_add_up_to_the_price(rho):
 
 
 def test_wide_columns_are_paid_before_and_leave_enough():
-    """Of two columns of a hundred values: sharpening them takes as much of the budget as it may."""
+    """The two columns have a hundred values, so their measurement has the largest possible share of the budget."""
     wide = {name: {"values": [*range(100)]} for name in ("A", "B")}
     schema = Schema.from_dict({"columns": {**DOCUMENT["columns"], **wide}})
     codes = np.hstack([table_of(300).codes.astype(np.uint16), np.random.default_rng(0).integers(0, 100, (300, 2))])
@@ -247,7 +253,6 @@ def test_the_default_is_one_choice_also_where_strata_are_large():
 
 @pytest.mark.parametrize("mechanism", ["mst", "aim", "gem"])
 def test_a_release_by_the_api(mechanism):
-    """People of three states: rows have declared places only, and counts by state are those of the states."""
     table = table_of(6000)
     frame = table.decode(np.random.default_rng(0))
     parts = frame.pop("PUMA").str.split("/", expand=True).astype(int)

@@ -1,4 +1,7 @@
-"""Large strata: each is measured by itself after columns over all rows, in one run, at the price of one stratum."""
+"""Tests of large strata, which are measured separately after the columns are measured for all rows.
+
+The cost of a run must be equal to the cost of a single stratum.
+"""
 
 from dataclasses import replace
 
@@ -37,7 +40,7 @@ RHO, COUNTS = Rho(0.5), Rho(0.02)
 
 
 def table_of(rows, seed=0, schema=SCHEMA):
-    """B follows A in one sex and not in the other; R = 2 has one row in fifty."""
+    """Return a table in which B depends on A only for S = 1. The value of R is 2 for one in 50 rows."""
     rng = np.random.default_rng(seed)
     a, s, b, _, c = (rng.integers(0, n, rows) for n in SIZES.values())
     r = rng.choice(3, rows, p=(0.6, 0.38, 0.02))
@@ -46,7 +49,9 @@ def table_of(rows, seed=0, schema=SCHEMA):
 
 
 def edge(rows):
-    """ρ at which the noise floor of a pair, in all six strata together, is LARGE_NOISE of the rows if it buys two."""
+    """Return the ρ at which the noise of a pair in all six strata is LARGE_NOISE of the rows, if two pairs are
+    measured.
+    """
     return 2 * (6 * 16 / 3 / (LARGE_NOISE * rows)) ** 2 / np.pi
 
 
@@ -73,7 +78,6 @@ def test_a_setting_that_asks_for_one_choice_gets_it(selection, levels):
 
 
 def test_every_stratum_is_measured_as_if_alone_with_what_is_left():
-    """The same measurements as of a run on its rows alone, with the noise of its place."""
     table, known = table_of(3000), Measurement(CUT, table_of(3000).marginal(CUT) + 0.5, 3.0)
     found, log = ALWAYS.measure_with_log(table, RHO, SeededNoise(1), [known])
     assert found[0] is known
@@ -105,7 +109,7 @@ def test_the_price_of_steps():
 
 @pytest.mark.parametrize("rows", [500, 1])
 def test_a_run_costs_its_price_and_tells_nothing_else(tmp_path, rows):
-    """By `recorder`, on a neighbour with one row more; and where strata shared rows, that would be seen."""
+    """The test uses `recorder` with an additional row. If the strata shared rows, the test would detect it."""
 
     def release(table, noise):
         measured = measure_stratum(ALWAYS, table, Budget(RHO), COUNTS, noise)
@@ -127,7 +131,6 @@ def test_strata_that_share_rows_are_caught(monkeypatch, tmp_path):
 
 
 def test_models_are_those_of_strata_that_choose_for_themselves():
-    """Every stratum's are near its rows, and so is their sum."""
     rows = 60_000
     made = StratifiedSynthesizer(MECHANISM, CUT, epsilon=5, delta=1e-6, seed=2).fit(table_of(rows))
     (measured,) = made.measurements_.values()
@@ -149,7 +152,6 @@ def test_a_file_keeps_the_stratum(tmp_path):
 
 
 def test_public_weights_are_joined_with_the_sizes_of_strata_measured_apart():
-    """As where each stratum has measurements of its own."""
     public = PublicWeights(dict.fromkeys(STRATA.keys, 1 / 6), "test")
     measured = measure_stratum(ALWAYS, table_of(5000), Budget(RHO), COUNTS, SeededNoise(0))
     apart = {(): [m for m in measured if not m.where]}
@@ -191,7 +193,8 @@ def test_a_plan_of_large_strata_expects_what_each_measures():
         assert plan.one_way(key)[CUT] == pytest.approx(np.mean(floors))
         pairs = [step for step in own if len(step.columns) == 2]
         assert bool(plan.two_way(key)) == bool(pairs)
-        # Parts by cells, as planned up to one factor: fewer pairs, which get more each, or others than the mean.
+        # The shares are as planned up to a constant factor, because the number of pairs and the number of their cells
+        # are different.
         noise = [np.sqrt(2 / np.pi) * step.sigma * SIZES[step.columns[0]] * SIZES[step.columns[1]] for step in pairs]
         ratios = [each / plan.pairs(key)[step.columns] for each, step in zip(noise, pairs, strict=True)]
         assert ratios == pytest.approx(ratios[:1] * len(ratios))

@@ -1,4 +1,6 @@
-"""The quality bars on real rows: a random 80 % of New York 2024, MST by SEX × RAC1P at ε = 1, δ = 1e-9."""
+"""Tests of the errors of MST by SEX × RAC1P for a random 80 % of the rows of New York in 2024, with
+ε = 1 and δ = 1e-9.
+"""
 
 import numpy as np
 import pytest
@@ -18,7 +20,6 @@ SEEDS = 5
 
 @pytest.mark.slow
 def test_mst_by_stratum_reaches_the_bars(acs_root):
-    """Mean over five seeds: parity error at most 0.155 and 3-way workload error at most 0.190."""
     try:
         frame = FolktablesSource(("NY",), 2024, root_dir=acs_root).read(COLUMNS)
     except ValueError as error:

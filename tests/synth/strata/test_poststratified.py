@@ -1,4 +1,4 @@
-"""Rows that agree with control totals: exact arithmetic, and rows where a cell has none."""
+"""Tests of rows that are adjusted to control totals: exact arithmetic, and cells without rows."""
 
 import numpy as np
 import pandas as pd
@@ -36,7 +36,7 @@ def test_weights_are_those_of_a_loop(rows, seed):
 
 @pytest.fixture(scope="module")
 def model():
-    """Of rows of whom nobody of SEX 2 is of AGE 2, with W = 1 at JOB 0 and 5 at JOB 1."""
+    """Return a model of rows in which no row has SEX = 2 and AGE = 2. W is 1 for JOB = 0 and 5 for JOB = 1."""
     rng, n = np.random.default_rng(3), 900
     frame = pd.DataFrame({"SEX": rng.integers(1, 3, n), "AGE": rng.integers(0, 3, n)})
     frame = frame[(frame.SEX == 1) | (frame.AGE < 2)]
@@ -56,7 +56,7 @@ def test_each_cell_with_people_gets_a_row_and_no_other_row_moves(model):
     whole = model.sample(400, rng)
     table = whole.take(~((whole.column("SEX") == 1) & (whole.column("AGE") == 1)))
     found, replaced = with_all_cells(table, model, controls, rng, [])
-    assert replaced == 2  # SEX 2 has nobody of AGE 2, either
+    assert replaced == 2  # there is also no row with SEX 2 and AGE 2
     assert len(found) == len(table)
     assert (found.codes != table.codes).any(axis=1).sum() == 2
     assert set(controls.cells_of(found).tolist()) >= {0, 2, 3, 4, 5}

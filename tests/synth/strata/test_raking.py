@@ -1,4 +1,4 @@
-"""Models raked to known means: within the intervals, all else kept, and heavy tails without a heap at the bound."""
+"""Tests of models that are raked to known means, which must not change other margins or add mass at the bound."""
 
 from typing import cast
 
@@ -73,7 +73,7 @@ def joined(make):
 
 
 def law(model, key=None):
-    """P(bin), over one stratum or all rows, and how many have no number."""
+    """Return P(bin) for a stratum or for all rows, and the count of rows without a number."""
     if key is None:
         marginal = model.marginal(["PAY"]) / model.total
     else:
@@ -99,13 +99,14 @@ def test_means_come_into_their_intervals_and_nothing_else_moves(make):
     for each in means:
         low, high = each.ends
         assert low * (1 - 1e-6) <= mean_of(found, each.stratum) <= high * (1 + 1e-6)
-    assert mean_of(found, (1,)) == pytest.approx(means[1].ends[0], rel=0.08)  # no further than it has to
+    assert mean_of(found, (1,)) == pytest.approx(means[1].ends[0], rel=0.08)  # the smallest possible change
     for key in model.models:
-        assert law(found, key)[1] == pytest.approx(law(model, key)[1], abs=1e-4)  # as many without a number
+        # The same number of rows without a number.
+        assert law(found, key)[1] == pytest.approx(law(model, key)[1], abs=1e-4)
         before, after = (each.models[key].marginal(("PAY", "JOB")) for each in (model, found))
         clear = before.sum(1) > 5
         before, after = (each[clear] / each[clear].sum(1, keepdims=True) for each in (before, after))
-        np.testing.assert_allclose(after, before, atol=0.05)  # what a job is likely to be at a pay
+        np.testing.assert_allclose(after, before, atol=0.05)  # the distribution of jobs for a given pay
     assert found.weights is model.weights
     assert found.total == model.total
 
@@ -127,7 +128,8 @@ def test_a_heavy_tail_grows_without_a_heap_at_its_bound():
     assert mean_of(found) == pytest.approx(mean_of(model) * 1.3, rel=0.002)
     before, after = law(model)[0], law(found)[0]
     assert after[NUMBERS > 500_000].sum() < 20 * before[NUMBERS > 500_000].sum() + 1e-5
-    assert 0.5 * np.abs(after - before).sum() < 0.05  # total variation: the body stays
+    # The total variation, because most of the distribution must not change.
+    assert 0.5 * np.abs(after - before).sum() < 0.05
 
 
 def test_means_that_cannot_be_reached_are_come_near():

@@ -1,4 +1,4 @@
-"""Shared selection: when one choice serves all strata, what it costs, and what every stratum then has measured."""
+"""Tests of shared selection: when it is used, its privacy cost, and the measurements of each stratum."""
 
 from dataclasses import replace
 from itertools import combinations
@@ -50,7 +50,7 @@ AT_ALL_LEVELS = pytest.mark.parametrize("levels", ALL_LEVELS.values(), ids=ALL_L
 
 
 def table_of(rows, seed=0, schema=SCHEMA):
-    """A and B depend on each other, the other way round where S = 1; C on R."""
+    """Return rows in which A and B are dependent, with the opposite sign for S = 1, and R and C are dependent."""
     rng = np.random.default_rng(seed)
     a, s, b, r, c = (rng.integers(0, size, rows) for size in SIZES.values())
     b = np.where(rng.random(rows) < 0.8, (a > 0) ^ (s == 1), b)
@@ -61,7 +61,7 @@ def table_of(rows, seed=0, schema=SCHEMA):
     return CodedTable(codes, schema)
 
 
-# Who shares, and what is refused.
+# --- The use of shared selection, and errors
 
 
 def test_shared_where_it_can_be():
@@ -141,7 +141,7 @@ def test_bad_choices_are_told_in_a_sentence_before_a_row_is_looked_at(settings, 
         StratifiedSynthesizer(**{"mechanism": "mst", "strata": CUT} | settings).fit(table_of(10))
 
 
-# What it costs.
+# --- The privacy cost
 
 
 @AT_ALL_LEVELS
@@ -179,15 +179,19 @@ def test_a_replayed_log_of_aim_adds_up_to_rho_to_the_last_digit(levels, rows):
 
 
 def first_round(aim: AIM, rho: float) -> float:
-    """What the first choice and what it chose cost, of ρ."""
+    """Return the share of ρ of the first selection and its measurement."""
     _, log = aim.measure_with_log(table_of(20_000), Rho(rho), SeededNoise(0))
     chosen = next(r for r in log if r.selection)
     return float((chosen.measurement + chosen.selection).exact) / rho
 
 
 def test_first_rounds_are_as_dear_as_noise_on_a_pair_asks():
-    """A pair of c cells has c·√(2/π)/√(2ρ') of noise: at a 16th of ρ per column 0.0025 of 20,000 rows, or at a 4th
-    0.065 of them. The harmonic mean over pairs decides, which a few wide columns hardly move."""
+    """The noise of a pair with c cells is c·√(2/π)/√(2ρ'). The number of rows is 20,000. The noise is 0.0025 of the
+    rows if the share of ρ for each column is 1/16.
+
+    The noise is 0.065 of the rows if the share is 1/4. The harmonic mean over the pairs is used, because it is not
+    sensitive to a few wide columns.
+    """
     names = SCHEMA.names
     cells = harmonic_mean(SCHEMA[a].size * SCHEMA[b].size for a, b in combinations(names, 2))
     aim = AIM(levels=Levels(CUT), engine=QUICK, readable=1e9)
@@ -202,7 +206,7 @@ def test_first_rounds_are_as_dear_as_noise_on_a_pair_asks():
 @EACH
 @pytest.mark.parametrize("weights", ["noisy", "public"])
 def test_a_release_of_all_strata_costs_the_price_of_one(mechanism, weights):
-    """Σ 1/(2σ²) over everything, and the choices: not once per stratum."""
+    """The sum of 1/(2σ²) over all measurements and the selections must be the cost of a single stratum."""
     public = PublicWeights(dict.fromkeys(STRATA.keys, 1 / 6), "test")
     settings = {"weights": public if weights == "public" else "noisy", "selection": "shared"}
     made = StratifiedSynthesizer(mechanism, CUT, seed=1, **settings).fit(table_of(9000))
@@ -214,7 +218,10 @@ def test_a_release_of_all_strata_costs_the_price_of_one(mechanism, weights):
 @EACH
 @AT_ALL_LEVELS
 def test_one_row_moves_no_score_by_more_than_its_weight(mechanism, levels):
-    """Random tables, models and rows; every candidate at every level. And by its weight somewhere: no bound is idle."""
+    """The test uses random tables, models and rows, and each candidate at each level.
+
+    The bound must be reached for at least one of the rows.
+    """
     rng, moved, allowed = np.random.default_rng(0), {}, {}
     for seed in range(12):
         table = table_of(40, seed)
@@ -238,7 +245,7 @@ def test_one_row_moves_no_score_by_more_than_its_weight(mechanism, levels):
 
 
 def mst_scores(mst, table, model):
-    """The weight of every pair at every level is 1."""
+    """Return the weights and scores of all pairs, in which each weight is 1."""
     names = mst.levels.inner(SCHEMA) if mst.levels.fine else SCHEMA.names
     books = Session(table, Rho(1), SeededNoise(0))
     scores = {
@@ -249,7 +256,7 @@ def mst_scores(mst, table, model):
 
 
 def aim_scores(aim, table, model):
-    """The heaviest moves by 1."""
+    """Return the weights and scores of all candidates, in which the largest weight is 1."""
     run = CandidateSession(table, Rho(1), SeededNoise(0), [], aim.model_size)
     run.offer(aim.candidates_of(table.schema, True))
     candidates, heaviest = list(run.weights), max(run.weights.values())
@@ -268,7 +275,7 @@ def test_the_score_of_a_marginal_within_strata_is_the_sum_of_the_strata_s_scores
     for key, part in STRATA.partition(table).items():
         codes = tuple(STRATA.codes_of(key).values())
         expected += np.abs(part.marginal(("A", "B")) - modelled[(..., *codes)]).sum() - penalty
-    assert found == pytest.approx(expected, abs=0.05)  # rounded to 1/1024 a cell
+    assert found == pytest.approx(expected, abs=0.05)  # each cell is rounded to 1/1024
 
 
 def test_no_candidate_within_strata_blunts_the_choice_among_the_others():
@@ -284,16 +291,18 @@ def test_no_candidate_within_strata_blunts_the_choice_among_the_others():
 
 
 def test_where_pairs_are_noisy_no_candidate_weighs_more_than_a_pair_by_hand():
-    """Of four columns, a pair is in two triples and meets two more in one column: 2·2 + 2·1 = 6."""
+    """There are four columns. A pair is contained in two triples, and it has one column in common with the other two
+    triples. The weight of a pair is therefore 2·2 + 2·1 = 6.
+    """
     names = ("A", "S", "B", "R")
     clear, noisy = (AIM().candidates_of(SCHEMA.select(names), few) for few in (False, True))
     assert {len(c): w for c, w in clear.items()} == {1: 3.0, 2: 6.0, 3: 9.0}
     assert {len(c): w for c, w in noisy.items()} == {1: 3.0, 2: 6.0, 3: 6.0}
     strata = AIM(levels=Levels(("S", "R")), within=0.7)
     both = strata.candidates_of(SCHEMA.select(names), True)
-    # Within strata there is one set, of all four columns, of weight 0.7: it adds 2 · 0.7 to each pair.
+    # In the strata, there is a single set of all four columns with a weight of 0.7, which adds 2 · 0.7 to each pair.
     assert both[("S", "R")] == max(both.values()) == pytest.approx(7.4)
-    # Twice as many other columns as `many`: sets of more than two count half.
+    # The number of other columns is twice as large as `many`, so sets of more than two columns have half of the weight.
     many = replace(strata, levels=replace(strata.levels, many=1)).candidates_of(SCHEMA.select(names), True)
     assert many == {c: weight / (2 if len(c) > 2 else 1) for c, weight in both.items()}
     fine = AIM(levels=Levels(("S",), coarse=False)).candidates_of(SCHEMA.select(names), True)
@@ -311,10 +320,12 @@ def test_sets_of_three_weigh_more_only_where_pairs_are_clear(rows, readable, mon
 
 
 def test_aim_s_candidates_and_their_weights_by_hand():
-    """Workload {AB: 2, AS: 1}, with strata S: within strata both become sets with S, of weight 0.5 times theirs."""
+    """The weights in the workload are 2 for AB and 1 for AS, and the strata are given by S. For the strata, the column
+    S is added to both of the sets, and the weight is multiplied by 0.5.
+    """
     schema = SCHEMA.select(("A", "S", "B"))
     aim = AIM(workload={("A", "B"): 2.0, ("A", "S"): 1.0, ("A", "Z"): 4.0}, within=0.5, levels=Levels(("S",)))
-    # Sets: AB 2, AS 1 + 0.5·(1 + 4), A 4 (of AZ), ABS 0.5·2.
+    # The sets are AB with 2, AS with 1 + 0.5·(1 + 4), A with 4 (from AZ), and ABS with 0.5·2.
     ab, a_s, a, ab_s = 2.0, 3.5, 4.0, 1.0
     assert aim.candidates_of(schema) == {
         ("A",): ab + a_s + a + ab_s, ("S",): a_s + ab_s, ("B",): ab + ab_s,
@@ -332,7 +343,7 @@ def test_aim_s_candidates_and_their_weights_by_hand():
     }  # fmt: skip
 
 
-# What is measured.
+# --- The measurements
 
 
 @EACH
@@ -342,14 +353,14 @@ def test_every_stratum_measures_the_same_and_the_population_is_their_sum(mechani
     (measured,) = made.measurements_.values()
     found = [[(m.columns, m.sigma) for m in own] for own in slices(measured, STRATA).values()]
     assert found == [found[0]] * 6
-    assert len(found[0]) > 4  # the size, three columns, and something that was chosen
+    assert len(found[0]) > 4  # the size, three columns and at least one selected marginal
     for columns in (("A", "B"), ("C",), ("A", "S"), ("B", "C")):
         summed = made.model_.marginal(columns)
         assert np.abs(summed - table_of(60_000).marginal(columns)).sum() < 0.02 * 60_000
 
 
 def test_pairs_are_measured_within_strata_where_strata_differ_and_over_all_rows_where_not():
-    """B follows A in one sex and the opposite in the other: over all rows nothing is to be seen."""
+    """The relation of A and B has the opposite sign for each sex, so that the columns are independent over all rows."""
     for seed in range(3):
         measured = MST(engine=QUICK, levels=Levels(("S",))).measure(
             table_of(50_000, seed), Rho(0.0001), SeededNoise(seed)
@@ -362,16 +373,18 @@ def test_pairs_are_measured_within_strata_where_strata_differ_and_over_all_rows_
 
 @pytest.mark.parametrize(("rho", "pairs"), [(1e-6, 2), (5, 3)])
 def test_no_pair_is_measured_twice_and_noise_is_not_bought(rho, pairs):
-    """Three columns have three pairs. The first tree takes two; the third is bought only if it can be read."""
+    """There are three pairs of columns, and two of them are contained in the first tree. The third pair is measured
+    only if it is readable.
+    """
     mst, table = (
         MST(engine=QUICK, levels=Levels(CUT, coarse=rho > 1), readable=1e9, choice=0.5),
         table_of(30_000 if rho > 1 else 30),
     )
     known = Measurement(
         CUT, table.marginal(CUT).astype(float), 0.01
-    )  # else the model might stand for more rows than noise has
+    )  # the total of the model would otherwise be larger than the noise
     measured = mst.measure(table, Rho(rho), SeededNoise(1), [known])[1:]
-    first = [*([1] * 5 + [2] if rho > 1 else []), 3, 3, 3]  # columns and sizes, and columns within strata
+    first = [*([1] * 5 + [2] if rho > 1 else []), 3, 3, 3]  # columns and sizes, and columns in the strata
     assert [len(m.columns) for m in measured[: len(first)]] == first
     chosen = [frozenset(set(m.columns) - set(CUT)) for m in measured[len(first) :]]
     assert all(len(pair) == 2 for pair in chosen)
@@ -380,7 +393,9 @@ def test_no_pair_is_measured_twice_and_noise_is_not_bought(rho, pairs):
 
 
 def test_as_many_trees_of_pairs_as_can_be_read():
-    """n trees have √n times the noise of one, and may have an n-th of it: n^1.5 times the bound."""
+    """For n trees, the noise is √n times as large and the limit is n times smaller, so the noise of a single tree must
+    be n^1.5 times smaller.
+    """
     table, rho = table_of(20_000), Rho(0.001)
 
     def trees(readable):
@@ -390,14 +405,14 @@ def test_as_many_trees_of_pairs_as_can_be_read():
     names = len(SCHEMA.names)
     sigma = gaussian_sigma(float(rho) * (1 - COARSE_SHARE - SIZES_SHARE) / (names - 1))
     cells = np.mean([SCHEMA[a].size * SCHEMA[b].size for a, b in combinations(SCHEMA.names, 2)])
-    one = NOISE_L1 * sigma * cells / len(table)  # of the rows: the noise on a pair of a single tree
+    one = NOISE_L1 * sigma * cells / len(table)  # the noise of a pair in a single tree, relative to the rows
     assert trees(one * 0.8) == 0
     assert trees(one * 1.2) == trees(one * 2**1.5 * 0.8) == names - 1
     assert names - 1 < trees(one * 2**1.5 * 1.2) <= 2 * (names - 1)
 
 
 def test_without_levels_within_strata_mst_joins_stratum_columns_to_the_others():
-    """One tree over all columns, as vanilla MST: else every synthetic stratum would be like every other."""
+    """There is a single tree over all columns, as in MST without strata. Otherwise, all strata would be equal."""
     measured = MST(engine=QUICK, levels=Levels(CUT, fine=False)).measure(table_of(50_000), Rho(0.5), SeededNoise(0))
     assert ("R", "C") in {m.columns for m in measured}
     made = StratifiedSynthesizer("mst", CUT, epsilon=20, levels="none", seed=0).fit(table_of(50_000))
@@ -423,8 +438,6 @@ def test_structural_zeros_and_impossible_strata(mechanism, levels):
 @pytest.mark.parametrize("levels", ALL_LEVELS)
 @EACH
 def test_tables_that_noise_drowns(mechanism, levels, cut, rows):
-    """Nobody, or hardly anybody, at ε = 0.01: still a release, with every stratum, also of those that public weights
-    name."""
     strata = Strata.over(SCHEMA, cut)
     public = PublicWeights({key: 1 / len(strata.keys) for key in strata.keys}, "test")
     for weights in ("noisy", public):
@@ -453,7 +466,9 @@ def test_one_other_column_and_numeric_strata():
 
 @pytest.mark.parametrize("levels", ALL_LEVELS.values(), ids=ALL_LEVELS)
 def test_no_model_outgrows_its_bound_once_rows_are_paid_for(levels):
-    """Twelve columns of sixty values in 60 strata: the model that cuts strata apart must stay in bounds as well."""
+    """There are twelve columns of sixty values in 60 strata, and the model for the strata must also be within the
+    limit.
+    """
     schema = Schema("wide", (*(Column(f"c{i}", values=tuple(range(60))) for i in range(12)),
                              Column("S", values=tuple(range(6))), Column("R", values=tuple(range(10)))))  # fmt: skip
     codes = np.random.default_rng(0).integers(0, schema.sizes, (3000, 14)).astype(np.uint8)
@@ -472,6 +487,5 @@ def test_no_model_outgrows_its_bound_once_rows_are_paid_for(levels):
 
 @EACH
 def test_fit_by_itself_models_the_whole_table(mechanism):
-    """As a library: a mechanism with levels is a mechanism like any other."""
     result = fit(replace(mechanism, levels=Levels(CUT)), table_of(5000), Rho(1), SeededNoise(0))
     assert len(result.model.sample(10, np.random.default_rng(0))) == 10

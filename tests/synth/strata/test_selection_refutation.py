@@ -1,13 +1,12 @@
-"""Attempts to refute the privacy of shared selection and levels, each shown to catch planted faults.
+"""Tests that try to refute the privacy guarantee of shared selection and levels, and that detect planted faults.
 
-Two neighbouring tables (one added row), thousands of whole releases of each, and one number per release: the logarithm
-of the likelihood ratio of all that was published. It is found by playing a release again on the other table, with the
-same noisy numbers and the same choices: what the noise source was given then, on either side, decides the ratio, and no
-other statistic tells the tables apart better. Nothing in here knows how a mechanism scores or what it measures, so a
-fault cannot hide by being in both.
+There are thousands of releases of two neighbouring tables, which differ by an added row. The statistic of a release is
+the log-likelihood ratio of all published values, which is the most powerful statistic. It is computed by a second run
+on the other table with the same noisy values and selections. The ratio depends only on the inputs of the noise source.
+The tests do not use the score or the measurements of a mechanism, so they cannot contain the same fault.
 
-False alarms: each claim is tested once at 10⁻³. Seeds are fixed, so a test that has passed keeps passing. The choices
-alone are tested exactly, by their Rényi divergence, with no false alarms.
+Each guarantee is tested once with a false alarm rate of 10⁻³, and the seeds are fixed. The selections are also tested
+exactly by their Rényi divergence, without false alarms.
 """
 
 from dataclasses import dataclass, field, replace
@@ -28,24 +27,26 @@ from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.mst import MST
 
 RHO, DELTA = Rho(0.5), 0.1
-CLAIM = RHO.epsilon(DELTA)  # 1.66; one Gaussian that uses all of ρ has an exact ε of 1.16, of four times that ρ 3.8
+# This is 1.66. A Gaussian with a cost of ρ has an exact ε of 1.16, and 3.8 for four times this ρ.
+CLAIM = RHO.epsilon(DELTA)
 SCHEMA = Schema(
     "tiny",
     (Column("A", values=(0, 1)), Column("B", values=(0, 1, 2)), Column("G", values=(0, 1)), Column("C", values=(0, 1))),
 )
-ROW = (1, 2, 1, 0)  # nobody else has B = 2
+ROW = (1, 2, 1, 0)  # no other row has B = 2
 LEVELS = Levels(("G",))
-SMALL_CHOICE = 0.03  # the Gaussian part uses up what it pays for; the exponential mechanism does not
+# The cost of the Gaussian part is exact, and the cost of the exponential mechanism is an upper bound.
+SMALL_CHOICE = 0.03
 
 
 def tables(seed=0):
-    """30 rows, and the same with one more: the row to be found out."""
+    """Return a table of 30 rows and the same table with an additional row."""
     codes = np.random.default_rng(seed).integers(0, 2, (30, 4)).astype(np.uint8)
     return CodedTable(codes, SCHEMA), CodedTable(np.vstack([codes, np.array([ROW], dtype=np.uint8)]), SCHEMA)
 
 
 class Tape(SeededNoise):
-    """A noise source that writes down what it was given and what it answered."""
+    """A noise source that records its inputs and outputs."""
 
     def __init__(self, source):
         self.source, self.answers, self.given = source, [], []
@@ -66,7 +67,7 @@ class Tape(SeededNoise):
 
 
 class Played:
-    """Answers as a tape did, so that a mechanism does on another table what it did on the first."""
+    """A noise source that returns recorded values, so that the mechanism makes the same release of another table."""
 
     def __init__(self, answers):
         self.left = list(answers)
@@ -88,7 +89,7 @@ def log_likelihood(given, answer):
 
 
 def log_ratio(mechanism, ran_on, other, noise):
-    """log P(what was published | other) − log P(it | ran_on), for one release."""
+    """Return log P(published values | other) − log P(published values | ran_on) for a single release."""
     tape = Tape(noise)
     mechanism.measure(ran_on, RHO, tape)
     again = Tape(Played(tape.answers))
@@ -103,7 +104,7 @@ def log_ratio(mechanism, ran_on, other, noise):
 
 @dataclass(frozen=True)
 class Cheap:
-    """An engine that takes no time: a thousand releases a second."""
+    """An engine without training, which makes a thousand releases per second."""
 
     def estimate(self, schema, measurements, warm_start=None):
         return Independent(measurements)
@@ -114,7 +115,7 @@ SHARED_AIM = AIM(
     levels=LEVELS, readable=1e9, rounds=2, measured=1 - SMALL_CHOICE, max_model_size=1000.0, round_engine=Cheap()
 )
 ONE_LEVEL_MST = replace(SHARED_MST, levels=Levels())
-LARGE_MST = replace(SHARED_MST, levels=Levels(("G",), large_noise=1e9))  # each stratum is measured by itself
+LARGE_MST = replace(SHARED_MST, levels=Levels(("G",), large_noise=1e9))  # each stratum is measured separately
 MECHANISMS = pytest.mark.parametrize("mechanism", [SHARED_MST, SHARED_AIM], ids=["MST", "AIM"])
 AND_ONE_LEVEL = pytest.mark.parametrize(
     "mechanism",
@@ -125,7 +126,7 @@ AND_ONE_LEVEL = pytest.mark.parametrize(
 
 @dataclass(frozen=True)
 class OffTheBooks:
-    """The planted fault: a marginal within strata that is measured and not charged, `times` at the whole price."""
+    """Plant a fault: a marginal in the strata is measured `times` times at the full cost without a charge."""
 
     mechanism: MST | AIM
     times: int = 3
@@ -139,7 +140,7 @@ class OffTheBooks:
 
 
 def statistics(mechanism, runs, noise):
-    """The statistic over `runs` releases of each table, oriented the same way, shape (2, runs)."""
+    """Return the statistic of `runs` releases of each table, with shape (2, runs)."""
     one, two = tables()
     return np.array(
         [
@@ -156,7 +157,7 @@ def bound(mechanism, runs, noise):
 @pytest.mark.slow
 @AND_ONE_LEVEL
 def test_a_release_keeps_its_claim(mechanism):
-    assert 0.3 < bound(mechanism, 2500, SeededNoise(1)) <= CLAIM  # the lower end shows that we do look
+    assert 0.3 < bound(mechanism, 2500, SeededNoise(1)) <= CLAIM  # the lower limit shows that the attack works
 
 
 @pytest.mark.slow
@@ -177,7 +178,7 @@ def test_a_release_keeps_its_claim_over_many_runs(mechanism):
     assert 0.6 < bound(mechanism, 25_000, SeededNoise(4)) <= CLAIM
 
 
-# The choices alone.
+# --- The selections
 
 
 class Stop(Exception):
@@ -185,7 +186,7 @@ class Stop(Exception):
 
 
 class FirstChoice(SeededNoise):
-    """Stops at the first choice, and keeps the probabilities that the exponential mechanism gives to it."""
+    """A noise source that stops at the first selection and records its probabilities."""
 
     def _select(self, scores, scale, sensitivity, rho):
         weights = scores / scale
@@ -195,7 +196,7 @@ class FirstChoice(SeededNoise):
 
 @dataclass(frozen=True)
 class Fixed:
-    """An engine whose model is given: made from noisy numbers, it might be any."""
+    """An engine that returns a given model, because a model of noisy values can be any model."""
 
     table: np.ndarray
 
@@ -216,11 +217,10 @@ def first_choice(mechanism, table, model):
 
 
 def dearest_choice(mechanism, order):
-    """The largest Rényi divergence of the first choice, as a part of what was charged, over models and both directions.
-    Exact.
+    """Return the exact maximum of the Rényi divergence of the first selection, relative to its cost.
 
-    The models lie close to the table, on all sides of it, so that marginals are worth about the same and a row pulls
-    some apart.
+    Both directions and many models are used. The models are close to the table, so that the marginals have similar
+    scores and a row changes some of them in opposite directions.
     """
     rng, worst = np.random.default_rng(5), 0.0
     for seed in range(60):
@@ -252,13 +252,13 @@ CHOOSERS = {
 @pytest.mark.parametrize("order", [1.5, 2.0, 8.0])
 @pytest.mark.parametrize("name", CHOOSERS)
 def test_a_choice_costs_what_is_charged(name, order):
-    """zCDP says that the divergence of order α is at most ρα."""
+    """In zCDP, the divergence of order α is at most ρα."""
     assert 0.1 < dearest_choice(CHOOSERS[name], order) <= 1
 
 
 @pytest.mark.parametrize("name", ["MST", "AIM within strata"])
 def test_a_score_that_counts_a_row_twice_is_caught(monkeypatch, name):
-    """As a score would that adds up what every stratum says of a marginal over all rows."""
+    """A score has this fault if it is the sum over the strata of the scores of a marginal for all rows."""
     honest = equistrata.synth.mechanisms.session.marginal_score
     monkeypatch.setattr(equistrata.synth.mechanisms.session, "marginal_score", lambda *given: 2 * honest(*given))
     assert dearest_choice(CHOOSERS[name], 2.0) > 1.5

@@ -1,4 +1,4 @@
-"""One mixture for all strata: how it is cut, what its training weighs and where it ends, and where strata are large."""
+"""Tests of a single mixture for all strata: the models of the strata, the weights in the training, and large strata."""
 
 from dataclasses import replace
 
@@ -61,11 +61,12 @@ def test_predictions_count_by_the_deviation_of_each_cell():
     predicted = Prediction(("A", "S"), values, 1.0, sigmas=sigmas)
     found = replace(QUICK, optimizer=Adam(discrepancy=0)).estimate(schema, [measured, predicted]).marginal(["A", "S"])
     np.testing.assert_allclose(found[:2], values[:2], atol=2)
-    assert found[2].sum() == pytest.approx(100, abs=3)  # 999 is no prediction: its deviation is infinite
+    # The value 999 is not used because its standard deviation is infinite.
+    assert found[2].sum() == pytest.approx(100, abs=3)
 
 
 def test_training_ends_before_it_fits_noise():
-    """Independent columns, a pair that is mostly noise: without the discrepancy the model takes it for a relation."""
+    """The columns are independent and the pair is mostly noise. Without the discrepancy, the model fits the noise."""
     schema = Schema("wide", tuple(Column(name, values=tuple(range(8))) for name in "AB"))
     noise = np.random.default_rng(0).normal(0, 40, (8, 8))
     told = [
@@ -81,7 +82,7 @@ def test_training_ends_before_it_fits_noise():
 
 
 def people(rows, seed=0):
-    """B follows A, the other way round where R is 1; few have R = 1."""
+    """Return rows in which B depends on A, with the opposite sign for R = 1. Only a few rows have R = 1."""
     rng = np.random.default_rng(seed)
     a, s, r = rng.integers(0, 3, rows), rng.integers(0, 2, rows), (rng.random(rows) < 0.2).astype(int)
     b = np.where(rng.random(rows) < 0.9, (a > 0) ^ (r > 0), rng.integers(0, 2, rows))
@@ -99,7 +100,8 @@ def test_one_choice_serves_all_strata_unless_all_are_large(rows, rho, own):
     for key in strata.keys:
         exact = table.marginal(["R", "A", "B"])[strata.codes_of(key)["R"]]
         found = model.models[key].marginal(["A", "B"])
-        assert np.abs(found / found.sum() - exact / exact.sum()).sum() < 0.25  # the other stratum's relation: 1.6
+        # The distance is 1.6 for the relation of the other stratum.
+        assert np.abs(found / found.sum() - exact / exact.sum()).sum() < 0.25
 
 
 def test_levels_decide_what_may_be_chosen():

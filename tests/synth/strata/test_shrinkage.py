@@ -1,4 +1,4 @@
-"""Strata that lean on each other: predictions, their variances, and what they are worth."""
+"""Tests of the shrinkage of strata: the predictions, their variances and the resulting errors."""
 
 import inspect
 from dataclasses import replace
@@ -37,7 +37,7 @@ SIZES = np.array([40_000, 9_000, 8_000, 5_000, 3_000, 900, 300, 100] * 2)
 
 
 def population(rng, by_race=0.08, own=0.02):
-    """True shares of AGE per stratum: an effect of the race, and something of its own."""
+    """Return the true shares of AGE for each stratum, with an effect of the race and an effect of the stratum."""
     race = rng.normal(0, by_race, (8, 4))
     shares = 0.25 + race[[k[1] - 1 for k in STRATA.keys]] + rng.normal(0, own, (16, 4))
     shares = np.maximum(shares, 0.01)
@@ -51,7 +51,7 @@ def measured(shares, sigma, rng, columns=("AGE",)):
 
 
 def predicted(measurements):
-    """Predicted shares of AGE with their σ, as arrays; NaN for strata that have no prediction."""
+    """Return the predicted shares of AGE and their σ as arrays. The values are NaN for strata without a prediction."""
     extras = predict_from_others(STRATA, measurements)
     shares, sigma = np.full((16, 4), np.nan), np.full(16, np.nan)
     for i, key in enumerate(STRATA.keys):
@@ -66,7 +66,7 @@ def test_it_sees_nothing_but_paid_for_measurements():
 
 
 def test_too_many_strata_borrow_nothing(monkeypatch):
-    """What they say of each other would take memory as the square of their number."""
+    """The memory for the predictions would be the square of the number of strata."""
     noisy = measured(population(np.random.default_rng(3)), 50.0, np.random.default_rng(4))
     assert any(predict_from_others(STRATA, noisy).values())
     monkeypatch.setattr("equistrata.synth.strata.shrinkage.MOST_STRATA", 15)
@@ -75,8 +75,10 @@ def test_too_many_strata_borrow_nothing(monkeypatch):
 
 @pytest.mark.parametrize("wider", [False, True])
 def test_leaving_a_stratum_out_by_the_identity_is_leaving_it_out(wider):
-    """The prediction of a stratum is what generalised least squares on all other observations gives, their variances
-    being fixed. One of them may be of all strata together."""
+    """The prediction of a stratum must be the generalised least-squares estimate from all other observations.
+
+    The variances are fixed. One of the observations can be a sum over all strata.
+    """
     rng = np.random.default_rng(0)
     shares, noise, design = population(rng), (150 / SIZES) ** 2, np.eye(16)
     if wider:
@@ -112,14 +114,16 @@ def test_leaving_a_stratum_out_by_the_identity_is_leaving_it_out(wider):
         cross = (prior @ design.T)[i, others]
         expected[i, cell] = mean + cross @ inverse @ (looks[others, cell] - mean)
         variance[i, cell] = prior[i, i] - cross @ inverse @ cross + (1 - cross @ inverse.sum(1)) ** 2 / inverse.sum()
-    variance *= 0.75 / (1 - share)  # of cells that are independent except for their sum
+    variance *= 0.75 / (1 - share)  # for cells that are independent except for their sum
     np.testing.assert_allclose(got_deviations**2, variance, rtol=1e-6)
     lacking = 1 - expected.sum(1, keepdims=True)
     np.testing.assert_allclose(got_shares, expected + lacking * variance / variance.sum(1, keepdims=True), atol=1e-9)
 
 
 def test_merged_codes_are_predicted_as_if_the_column_had_no_others():
-    """Strata measured two of AGE's codes as one; a measurement of all rows holds all four, and so does a pair."""
+    """The codes of AGE are merged to two codes in the strata. The measurements for all rows and for the pair contain
+    the four codes.
+    """
     rng = np.random.default_rng(2)
     merging, whole = (0, 0, 1, 1), Measurement(("AGE",), np.array([30.0, 50.0, 40.0, 60.0]) * 1000, 40.0)
     two = Strata.over(replace(SCHEMA, columns=(*SCHEMA.columns[:2], Column("AGE", values=(1, 2)))), STRATA.columns)
@@ -147,7 +151,8 @@ def test_a_stratum_that_did_not_measure_is_predicted_from_all_that_did():
     without = {key: m if key != (2, 3) else m[:1] for key, m in full.items()}
     [told] = predict_from_others(STRATA, without)[(2, 3)]
     i = STRATA.keys.index((2, 3))
-    other_sex = shares[STRATA.keys.index((1, 3))]  # the same, since sex and the stratum itself change nothing
+    # The other sex has the same shares, because there is no effect of the sex or of the stratum.
+    other_sex = shares[STRATA.keys.index((1, 3))]
     np.testing.assert_allclose(told.values / SIZES[i], other_sex, atol=0.02)
 
 
@@ -168,10 +173,9 @@ def test_values_sum_to_the_number_of_rows():
 
 @pytest.mark.slow
 def test_what_is_borrowed_is_as_uncertain_as_it_says():
-    """z-scores of 200 populations × 12 small strata × 4 cells: a standard deviation between 0.8 and 1.15.
+    """The z-scores of 200 populations × 12 small strata × 4 cells have a standard deviation between 0.8 and 1.15.
 
-    With the seeds
-    fixed there is no false alarm; over seeds its standard error is about 0.02.
+    The seeds are fixed. The standard error over seeds is about 0.02.
     """
     rng = np.random.default_rng(4)
     scores = []
@@ -183,7 +187,6 @@ def test_what_is_borrowed_is_as_uncertain_as_it_says():
 
 
 def test_it_leans_on_its_own_race_first():
-    """With an effect of the race alone, the prediction of a stratum must follow the other sex of its race."""
     rng = np.random.default_rng(5)
     errors, against_mean = [], []
     for _ in range(30):
@@ -201,7 +204,7 @@ def test_equal_strata_are_pooled_and_stay_finite():
     told, sigma = predicted(measured(np.full((16, 4), 0.25), 50, rng))
     small = [i for i, key in enumerate(STRATA.keys) if key[1] == 8]
     np.testing.assert_allclose(told[small], 0.25, atol=0.01)
-    # What a hundred rows do to four shares, which vary in three directions.
+    # The standard deviation of four shares of a hundred rows, which vary in three dimensions.
     by_chance = (4 * 0.25 * 0.75 / 3 / 100) ** 0.5
     assert (sigma[small] > 0.95 * by_chance).all()
     assert (sigma[small] < 1.1 * by_chance).all()
@@ -209,9 +212,11 @@ def test_equal_strata_are_pooled_and_stay_finite():
 
 @pytest.mark.slow
 def test_strata_of_few_rows_differ_by_chance_and_are_told_so():
-    """Equal strata, and counts without noise: what is left is chance, as large as the multinomial law says. 300
-    populations; the standard deviation of each share's z-scores has a standard error of about 0.01 over
-    seeds. Independent cells vary by less once they add up to one."""
+    """The strata are equal and the counts have no noise, so the errors are multinomial.
+
+    The test uses 300 populations. The standard error of the standard deviation of the z-scores is about 0.01.
+    Independent cells have a smaller variance if their sum is one.
+    """
     rng, scores = np.random.default_rng(9), []
     for _ in range(300):
         counts = np.array([rng.multinomial(n, [0.4, 0.3, 0.2, 0.1]) for n in SIZES])
@@ -220,12 +225,11 @@ def test_strata_of_few_rows_differ_by_chance_and_are_told_so():
             alone = extra.cell_sigma**2
             scores.append((extra.values - counts[i]) / np.sqrt(alone * (1 - alone / alone.sum())))
     found = np.std(scores, axis=0)
-    assert (found > 0.8).all()  # what is far off is told with doubt
+    assert (found > 0.8).all()  # a prediction that is far off has a large variance
     assert (found < 1.1).all()
 
 
 def test_what_was_measured_over_all_rows_is_heard():
-    """All strata are alike, and each is read with much noise; all rows, and those of a sex, were read with little."""
     rng, share = np.random.default_rng(10), np.array([0.4, 0.3, 0.2, 0.1])
     own = measured(np.tile(share, (16, 1)), 3000, rng)
     everybody = Measurement(("AGE",), share * SIZES.sum(), 10.0)
@@ -246,7 +250,10 @@ def test_one_stratum_has_none_to_lean_on():
 
 @pytest.mark.parametrize(("apart", "error"), [(0.0, (0.15, 0.8)), (0.25, (0.5, 1.03))])
 def test_two_strata_lean_on_each_other_where_their_difference_is_noise(apart, error):
-    """Two strata with noise of 0.05 on a share: alike, most of their difference goes; AGE apart by 0.25, it stays."""
+    """The noise of a share in the two strata is 0.05. If the strata are equal, most of the difference must be removed.
+
+    If AGE differs by 0.25, the difference must not be removed.
+    """
     rng, strata = np.random.default_rng(5), Strata.over(SCHEMA, ("SEX",))
     rows, sigma = 4000.0, 200.0
     alike = {("RACE",): np.full(8, 1 / 8), ("JOB",): np.array([0.7, 0.3])}
@@ -270,7 +277,7 @@ def test_two_strata_lean_on_each_other_where_their_difference_is_noise(apart, er
 
 
 def test_two_strata_that_agree_in_one_column_are_not_taken_to_agree_exactly():
-    """RACE differs by much, JOB by nothing that is seen: JOB is predicted with the doubt that RACE gives."""
+    """RACE is different in the two strata and JOB is equal, so the prediction of JOB must have the variance of RACE."""
     strata, doubt = Strata.over(SCHEMA, ("SEX",)), []
     for tilt in (0.0, 0.015):
         race = np.full((2, 8), 500.0) + 4000 * tilt * np.outer([1, -1], [1, -1] * 4)
@@ -279,12 +286,14 @@ def test_two_strata_that_agree_in_one_column_are_not_taken_to_agree_exactly():
             for i, key in enumerate(strata.keys)
         }
         [extra] = [extra for extra in predict_from_others(strata, noisy)[(1,)] if extra.columns == ("JOB",)]
-        doubt.append(float(2 / (extra.cell_sigma**-2).sum()) ** 0.5)  # of two cells that add up
+        doubt.append(float(2 / (extra.cell_sigma**-2).sum()) ** 0.5)  # for two cells with a fixed sum
     assert doubt[0] < 75 < 90 < doubt[1]
 
 
 def test_one_difference_of_two_strata_is_no_proof_that_they_are_alike():
-    """The two happen to agree in a column of two values. By itself that says no variance; with others' it does not."""
+    """The two strata are equal in a column of two values. The variance is 0 for this column alone and positive with
+    others.
+    """
     kernels, noise = effects([(1,), (2,)]), np.full(2, 0.01)
     agree, usual = np.array([[0.3], [0.3]]), np.array([0.04])
     assert variances(kernels, agree, noise)[0] < 1e-6
@@ -299,7 +308,9 @@ def test_a_mechanism_that_leaves_only_counts_gives_nothing_to_borrow():
 
 
 def test_merged_values_are_not_taken_for_single_ones():
-    """A measurement that merged values of AGE tells nothing of a single value, but its sum over AGE tells of JOB."""
+    """A measurement with merged values of AGE has no information about a single value, but its sum over AGE is the
+    margin of JOB.
+    """
     rng = np.random.default_rng(7)
     groups = ((0, 1, 1, 1), None)
     noisy = {key: [Measurement(("AGE", "JOB"), rng.normal(50, 10, (2, 2)), 10.0, groups)] for key in STRATA.keys}
@@ -323,7 +334,7 @@ def test_a_small_stratum_is_told_pairs_and_a_large_one_only_its_own():
 
 
 def test_a_pair_is_told_with_the_posterior_of_its_columns_so_that_no_prior_counts_twice():
-    """A stratum that differs in AGE: its pair's prediction keeps the AGE that its own counts and the others' imply."""
+    """A stratum has a different AGE. The margin of its predicted pair must be the posterior of AGE."""
     rng = np.random.default_rng(9)
     joint, noisy = np.array([[0.3, 0.0], [0.2, 0.05], [0.1, 0.15], [0.0, 0.2]]), {}
     for i, key in enumerate(STRATA.keys):
@@ -337,7 +348,7 @@ def test_a_pair_is_told_with_the_posterior_of_its_columns_so_that_no_prior_count
     posterior, variance = np.average([age.values, measured], axis=0, weights=weights), 1 / weights.sum(0)
     wanted = posterior + (900 - posterior.sum()) * variance / variance.sum()
     np.testing.assert_allclose(pair.values.sum(1), wanted)
-    assert np.abs(age.values - measured).sum() > 100  # the prediction of AGE is far off
+    assert np.abs(age.values - measured).sum() > 100  # the prediction of AGE has a large error
     assert pair.values.sum() == pytest.approx(900)
 
 
@@ -345,7 +356,7 @@ MANY = Schema("many", (*SCHEMA.columns[:3], *(Column(f"Q{n}", values=(0, 1)) for
 
 
 def answers(seed):
-    """Six questions, answered by age: AGE is in many of the pairs that each stratum measures."""
+    """Return the answers to six questions, which depend on AGE, so that many pairs of each stratum contain AGE."""
     rng, people = np.random.default_rng(seed), rows(seed).codes
     asked = rng.random((len(people), 6)) < 0.1 + 0.8 * np.eye(4)[people[:, 2]] @ rng.random((4, 6))
     return CodedTable(np.hstack([people[:, :3], asked]).astype(np.uint8), MANY)
@@ -353,8 +364,10 @@ def answers(seed):
 
 @pytest.mark.slow
 def test_shrinkage_is_not_worse_than_none_where_there_is_little_noise():
-    """L1 error of AGE over the strata, ε = 10, eight populations: below 0.95 of that without shrinkage. With pairs
-    predicted as they are, each pair of AGE counted its prior once more, and it was above 1."""
+    """The L1 error of AGE for ε = 10 and eight populations must be less than 0.95 of the error without shrinkage.
+
+    If the predicted pairs are not adjusted, the prior of AGE is used several times and the ratio is above 1.
+    """
     errors = {True: [], False: []}
     for seed in range(8):
         table = answers(seed)
@@ -381,7 +394,9 @@ def rows(seed):
 
 @pytest.mark.slow
 def test_leaning_serves_small_strata_better_at_the_same_measurements():
-    """Mean L1 error of AGE × JOB over the strata, ε = 0.3, ten populations: at most 0.7 of that without."""
+    """The mean L1 error of AGE × JOB for ε = 0.3 and ten populations must be at most 0.7 of the error without
+    shrinkage.
+    """
     errors = {True: [], False: []}
     for seed in range(10):
         table = rows(seed)
@@ -395,14 +410,14 @@ def test_leaning_serves_small_strata_better_at_the_same_measurements():
             for key, part in truth.items():
                 real, made = part.marginal(["AGE", "JOB"]), fitted.model_.models[key].marginal(["AGE", "JOB"])
                 found.append(np.abs(real / real.sum() - made / made.sum()).sum())
-        for key in STRATA.keys:  # leaning takes nothing further from the rows
+        for key in STRATA.keys:  # the same measurements are used
             for one, other in zip(kept[True][key], kept[False][key], strict=True):
                 np.testing.assert_array_equal(one.values, other.values)
     assert np.mean(errors[True]) < 0.7 * np.mean(errors[False])
 
 
 def test_matrices_of_few_strata_get_one_thread(monkeypatch):
-    """Others would only wait, and that took most of the time of a small release."""
+    """Additional threads would only wait, which took most of the time of a small release."""
     threads = []
 
     def searched(*arguments, **settings):
@@ -418,8 +433,11 @@ def test_matrices_of_few_strata_get_one_thread(monkeypatch):
 
 
 def test_a_frequent_cell_of_many_that_differs_by_stratum_is_believed():
-    """None of 500 kinds of visits for 95, 85, 70, 50 and 20 % of the rows: strata of hundreds of rows are not told that
-    they are off by many deviations of a prediction. With one variance for all cells they would be some 40 off."""
+    """The first of 500 codes has 95, 85, 70, 50 and 20 % of the rows of the strata.
+
+    A prediction for a stratum with hundreds of rows must not be off by many standard deviations. If there is a single
+    variance for all of the cells, the error is about 40 standard deviations.
+    """
     schema = Schema("s", (Column("TIER", values=(1, 2, 3, 4, 5)), Column("VISITS", values=tuple(range(500)))))
     strata, rng = Strata.over(schema, ["TIER"]), np.random.default_rng(0)
     rows, none = np.array([14_000, 3_600, 1_500, 700, 120]), np.array([0.95, 0.85, 0.7, 0.5, 0.2])
@@ -430,7 +448,7 @@ def test_a_frequent_cell_of_many_that_differs_by_stratum_is_believed():
         for key, n, p in zip(strata.keys, rows, shares, strict=True)
     }
     for key, n, extra in zip(strata.keys, rows, predict_from_others(strata, noisy).values(), strict=True):
-        for each in extra if n > 500 else []:  # once its cells add up to the rows
+        for each in extra if n > 500 else []:  # if the sum of the cells is the number of rows
             variance = each.cell_sigma**2
             own = np.sqrt(variance[0] * (1 - variance[0] / variance.sum()))
             assert abs(each.values[0] - n * none[strata.keys.index(key)]) < 6 * own, key

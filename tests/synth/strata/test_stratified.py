@@ -1,4 +1,4 @@
-"""The stratified synthesizer: strata keep their rows, their names and their price."""
+"""Tests of the stratified synthesizer: the rows, the names and the privacy cost of the strata."""
 
 import json
 import math
@@ -48,7 +48,7 @@ FAST = MST(engine=MirrorDescent(iterations=30))
 
 
 def people(sizes, seed=0, schema=SCHEMA):
-    """Rows with `sizes[i]` people in the i-th stratum of SEX × RAC1P, in random order."""
+    """Return rows with `sizes[i]` people in the i-th stratum of SEX × RAC1P, in random order."""
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, schema.sizes, (sum(sizes), 5)).astype(np.uint8)
     cells = list(product(range(2), range(3)))
@@ -61,7 +61,7 @@ def budgets_for(strata, rho):
 
 
 def same(a, b):
-    """Whether two lists of measurements are the same to the last bit."""
+    """Return True if two lists of measurements are exactly equal."""
     return len(a) == len(b) and all(
         (x.columns, x.sigma, x.groups) == (y.columns, y.sigma, y.groups) and np.array_equal(x.values, y.values)
         for x, y in zip(a, b, strict=True)
@@ -70,10 +70,14 @@ def same(a, b):
 
 @dataclass(frozen=True)
 class Counting(Mechanism):
-    """A mechanism that publishes the number of rows, so that a mix-up of strata shows. Not private, of course.
+    """A mechanism that publishes the exact number of rows, so that two strata cannot be exchanged. It is not private.
 
-    Attributes:
-        gates: the fit of a table with `order[i]` rows waits for gate i + 1.
+    Attributes
+    ----------
+    order : tuple of int
+        Number of rows of each table.
+    gates : tuple of threading.Event
+        The fit of a table with `order[i]` rows waits for the gate i + 1.
     """
 
     order: tuple[int, ...] = ()
@@ -92,14 +96,14 @@ class Counting(Mechanism):
 
 
 def test_strata_keep_their_key_when_they_finish_in_reverse_order(monkeypatch):
-    """Fitted strata came back in completion order: groups of 6000/3000/800/200 as 200/800/3000/6000."""
+    """Regression test: the fitted strata were returned in the order in which they finished."""
     finished: list[int] = []
     sizes = (6000, 3000, 800, 200, 50, 7)
     mechanism = Counting(sizes, tuple(threading.Event() for _ in sizes))
 
     def note(rows):
         finished.append(rows)
-        mechanism.gates[sizes.index(rows)].set()  # now the stratum before may finish
+        mechanism.gates[sizes.index(rows)].set()  # the previous stratum can now finish
 
     @contextmanager
     def threads(workers):
@@ -149,7 +153,7 @@ def test_every_budget_is_charged_in_the_callers_process_and_cannot_be_used_twice
     parts = strata.partition(people((50,) * 6))
     whole = Budget(Rho(1))
     budgets = whole.parallel(Rho(1), strata.keys, "strata")
-    assert whole.remaining == Rho(0)  # the strata together cost what one of them costs
+    assert whole.remaining == Rho(0)  # the cost of all strata is the cost of a single stratum
     fit_strata(FAST, parts, budgets, Rho(0.1), SeededNoise(0), workers)
     assert all(budget.remaining == Rho(0) for budget in budgets.values())
     with pytest.raises((BudgetExceeded, ValueError)):
@@ -180,7 +184,9 @@ def test_the_count_and_the_mechanism_share_the_stratums_budget():
 
 
 def test_a_row_touches_one_stratum_only():
-    """Parallel composition: under one seed, an added row changes nothing that other strata publish."""
+    """The strata use parallel composition, so an added row must not change the values of other strata with the same
+    seed.
+    """
     table = people((60, 50, 40, 30, 20, 10))
     row = np.array([[2, 1, 1, 1, 3]], dtype=np.uint8)  # SEX=2, RAC1P=2
     neighbour = CodedTable(np.vstack([table.codes, row]), SCHEMA)
@@ -203,7 +209,7 @@ def test_a_row_touches_one_stratum_only():
 def test_with_faked_noise_two_private_tables_give_the_same_release(
     monkeypatch, tmp_path, cut, selection, weights, level
 ):
-    """Everything published comes through the noise source: sizes, totals, weights, sample sizes, files."""
+    """All published values must come from the noise source: sizes, totals, weights, sample sizes and files."""
     monkeypatch.setattr(equistrata.synth.synthesizer, "noise_source", lambda _: FakeNoise(level))
     strata = Strata.over(SCHEMA, cut)
     public = PublicWeights({key: 1 / len(strata.keys) for key in strata.keys}, "test")
@@ -226,7 +232,7 @@ def test_with_faked_noise_two_private_tables_give_the_same_release(
     for other in releases[1:]:
         assert other[0].model_.total == first[0].model_.total
         assert other[0].model_.weights == first[0].model_.weights
-        assert other[1] == first[1]  # byte for byte
+        assert other[1] == first[1]  # the same bytes
         assert other[3] == first[3]
         for key in strata.keys:
             mine, theirs = (r[0].model_.models[key] for r in (first, other))
@@ -234,7 +240,7 @@ def test_with_faked_noise_two_private_tables_give_the_same_release(
             assert mine.tree == theirs.tree
             for a, b in zip(mine.conditional, theirs.conditional, strict=True):
                 np.testing.assert_array_equal(a, b)
-        pd.testing.assert_frame_equal(other[2], first[2])  # also as many rows
+        pd.testing.assert_frame_equal(other[2], first[2])  # also the same number of rows
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 7, 1000, 12_345])
@@ -253,7 +259,7 @@ def test_without_a_number_the_sample_is_as_large_as_the_noisy_total():
     synthesizer = StratifiedSynthesizer(FAST, CUT, epsilon=1, seed=0).fit(table)
     assert len(synthesizer.sample()) == round(synthesizer.model_.total)
     assert synthesizer.model_.total != 8000
-    assert abs(synthesizer.model_.total - 8000) < 400  # six counts at σ of some 40
+    assert abs(synthesizer.model_.total - 8000) < 400  # six counts with a σ of about 40
 
 
 def test_measuring_a_stratum_is_the_first_half_of_fitting_it():
@@ -279,7 +285,7 @@ def test_batches_add_up_to_whole_rows_by_stratum(fitted, rows, size, where):
     wanted = PublicWeights(shares, "").allocate(rows)
     found = np.bincount(model.strata.index(drawn), minlength=len(model.strata.keys))
     assert dict(zip(model.strata.keys, found.tolist(), strict=True)) == wanted
-    for table in tables:  # and each batch has the strata in proportion, to less than two rows
+    for table in tables:  # in each batch, the strata are proportional to less than two rows
         inside = np.bincount(model.strata.index(table), minlength=len(wanted))
         assert np.abs(inside - np.array(list(wanted.values())) * len(table) / max(rows, 1)).max() < 2
 
@@ -291,8 +297,9 @@ def test_one_batch_is_the_sample(fitted):
 
 
 def test_many_batches_follow_the_model_as_closely_as_one(fitted):
-    """Every cell's count is within one per branch and batch of what the model expects; chance alone would be off by
-    more."""
+    """The count of each cell must be within one per branch and batch of its expected value. Random samples have larger
+    errors.
+    """
     model, rows = fitted.model_, 20_000
     drawn = CodedTable.concatenate(list(model.batches(rows, np.random.default_rng(2), size=500)))
     expected = model.marginal(["AGE", "MAR"]) / model.total * rows
@@ -321,7 +328,7 @@ def test_shares_follow_public_weights_or_noisy_counts(selection, counted):
     strata = Strata.over(SCHEMA, CUT)
     public = PublicWeights(dict(zip(strata.keys, (0.1, 0.1, 0.1, 0.1, 0.2, 0.4), strict=True)), "test")
     drawn = StratifiedSynthesizer(FAST, CUT, weights=public, selection=selection, seed=1).fit(table)
-    assert all(fits[0].columns != counted for fits in drawn.measurements_.values())  # no count is bought beforehand
+    assert all(fits[0].columns != counted for fits in drawn.measurements_.values())  # no count is measured
     sizes = drawn.sample(1000).groupby(list(CUT)).size()
     assert {key: int(sizes[key]) for key in strata.keys} == {
         key: round(1000 * share) for key, share in public.shares.items()
@@ -334,7 +341,6 @@ def test_shares_follow_public_weights_or_noisy_counts(selection, counted):
 
 @pytest.mark.parametrize("selection", ["shared", "per-stratum"])
 def test_weights_that_may_be_wrong_are_joined_with_counts_at_the_counts_price(selection):
-    """The public table is right but for one stratum: that follows the counts, the others stay."""
     sizes = (4000, 2000, 1000, 500, 500, 3000)
     strata = Strata.over(SCHEMA, CUT)
     old = dict(zip(strata.keys, (4000, 2000, 1000, 500, 500, 300), strict=True))
@@ -342,7 +348,7 @@ def test_weights_that_may_be_wrong_are_joined_with_counts_at_the_counts_price(se
     settings = {"selection": selection, "epsilon": 1, "seed": 1}
     both = StratifiedSynthesizer(FAST, CUT, weights=public, combine_weights=True, **settings).fit(people(sizes))
     noisy = StratifiedSynthesizer(FAST, CUT, **settings).fit(people(sizes))
-    for key, measured in noisy.measurements_.items():  # the same is bought, so the price is the same
+    for key, measured in noisy.measurements_.items():  # the same measurements have the same cost
         assert same(both.measurements_[key], measured)
     assert both.model_.total == noisy.model_.total
     assert both.model_.weights == combined_weights(strata, noisy.measurements_, public)
@@ -368,7 +374,7 @@ def test_noisy_weights_when_no_count_is_positive():
 
 
 def test_noise_drops_no_stratum():
-    """At ε = 0.01, half of the strata of 300 rows would be gone if negative sizes counted as nothing."""
+    """At ε = 0.01, half of the strata with 300 rows would be removed if negative sizes were set to 0."""
     sizes = (60_000, 50_000, 300, 300, 300, 300)
     for seed in range(5):
         synthesizer = StratifiedSynthesizer(FAST, CUT, epsilon=0.01, seed=seed).fit(people(sizes, seed))
@@ -377,11 +383,12 @@ def test_noise_drops_no_stratum():
 
 
 def test_each_stratum_gets_its_own_model():
-    """JOB is common in one stratum and rare in another; a joint model by SEX would blur what MAR means in each."""
+    """JOB is common in one stratum and rare in another, so a joint model would have the wrong relation with MAR."""
     table = people((3000, 0, 0, 3000))
     codes = table.codes.copy()
     men = codes[:, 1] == 0
-    codes[:, 2] = np.where(men, codes[:, 4] >= 2, codes[:, 4] < 2)  # JOB follows MAR, the other way round for women
+    # JOB depends on MAR with the opposite sign for women.
+    codes[:, 2] = np.where(men, codes[:, 4] >= 2, codes[:, 4] < 2)
     synthesizer = StratifiedSynthesizer("mst", ("SEX",), epsilon=5, seed=0).fit(CodedTable(codes, SCHEMA))
     sample = synthesizer.sample(4000)
     agrees = (sample["JOB"] == "yes") == (sample["MAR"] >= 3)
@@ -396,7 +403,7 @@ def test_marginals_over_strata_columns_and_others_match_large_samples():
     for columns in ((), ("SEX",), ("RAC1P", "SEX"), ("MAR", "SEX", "AGE"), ("AGE", "JOB"), ("JOB", "RAC1P")):
         expected = model.marginal(columns)
         assert expected.sum() == pytest.approx(model.total)
-        # L1 error of a 24-cell marginal of 200,000 rows: about 0.01; 0.03 is many s.d. away.
+        # The L1 error of a 24-cell marginal of 200,000 rows is about 0.01, so 0.03 is many standard deviations.
         assert np.abs(table.marginal(columns) / 200_000 - expected / model.total).sum() < 0.03
 
 
@@ -429,7 +436,8 @@ def test_where_draws_only_such_rows_and_exactly_as_many(fitted, where):
         allowed = np.isin(np.array(SCHEMA[name].values, dtype=object), values)
         mask &= allowed.reshape([-1 if n == name else 1 for n in SCHEMA.names])
     assert keep.all()
-    # The distribution is the model's, conditioned: L1 over 24 cells at 2,000 rows is about 0.08.
+    # The samples must have the conditional distribution of the model. The L1 error over 24 cells for 2,000 rows is
+    # about 0.08.
     expected = np.einsum(model.marginal(SCHEMA.names) * mask, range(5), (1, 3, 4))
     drawn = CodedTable.encode(sample, SCHEMA).marginal(("SEX", "RAC1P", "MAR")) / 2000
     assert np.abs(drawn - expected / expected.sum()).sum() < 0.2
@@ -605,16 +613,15 @@ def test_the_model_of_another_schema_is_refused(tmp_path, fitted):
 @pytest.mark.parametrize(
     ("seed", "people", "least", "most"),
     [
-        # The posterior mean of none is 56. The mean of 40 releases is 62, its standard error 7, and 107 where sizes
-        # alone are kept from falling below 0.
+        # The posterior mean without rows is 56. The mean of 40 releases is 62 with a standard error of 7. It is 107 if
+        # negative sizes are set to 0.
         pytest.param(5, (10_000, 9_990, 10), 10, 85, id="kept as measured"),
-        # The noise of the sums is too large to keep them. The mean of 40 releases is 64, its standard error 4, and 109
-        # where sizes are only kept from falling below 0.
+        # The noise of the sums is too large, so they are not kept. The mean of 40 releases is 64 with a standard error
+        # of 4. It is 109 if negative sizes are set to 0.
         pytest.param(6, (1650, 1520, 30), 30, 84, id="no more than its posterior mean"),
     ],
 )
 def test_a_rare_value_of_a_stratum_column_stays_rare(seed, people, least, most):
-    """A sex of few people in eight regions, with noise of 70 in all."""
     columns = [("SEX", 3), ("REGION", 8), ("JOB", 4)]
     schema = Schema("rare", tuple(Column(name, values=tuple(range(size))) for name, size in columns))
     rng = np.random.default_rng(seed)

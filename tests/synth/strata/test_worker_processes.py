@@ -1,4 +1,6 @@
-"""Worker processes end with the command that started them, on machines with nothing but Python, too."""
+"""Tests of the worker processes, which must end with the command that started them. The processes must also end if no
+other program is installed.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ if __name__ == "__main__":
 
 
 def test_they_end_where_path_is_empty(tmp_path, repo_root):
-    """loky ends processes by psutil or by pgrep; with neither, the command waits for them without end."""
+    """Regression test for a command that did not end. To end its processes, loky needs either psutil or pgrep."""
     (tmp_path / "program.py").write_text(PROGRAM)
     env = os.environ | {"PATH": str(tmp_path), "PYTHONPATH": str(repo_root)}
     ended = subprocess.run(
@@ -26,6 +28,6 @@ def test_they_end_where_path_is_empty(tmp_path, repo_root):
 
 
 def test_what_ends_them_is_installed_without_any_extra(repo_root):
-    """Here psutil comes with other extras as well, so the test above would pass without it."""
+    """In this environment, psutil is also installed by an extra, so the test above does not check the dependency."""
     project = tomllib.loads((repo_root / "pyproject.toml").read_text("utf-8"))["project"]
     assert any(each.startswith("psutil") for each in project["dependencies"])

@@ -1,4 +1,6 @@
-"""A release of open columns: values found once, at a stated price, and none of a few rows in any file."""
+"""Tests of a release with open columns, in which the values are found once at a stated price and rare values are not
+published.
+"""
 
 import json
 from unittest import mock
@@ -31,12 +33,12 @@ PART = "values of TOWN"
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """Settings of a charged release of people in towns; some towns are of few, or cannot be written."""
+    """Return the settings of a charged release with a column of towns, some of which are rare or cannot be written."""
     monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
     frame = made_up_people(3000)
     rng = np.random.default_rng(1)
     frame["TOWN"] = rng.choice(["Ulm", "01", "1", "other"], 3000, p=[0.5, 0.2, 0.2, 0.1])
-    frame.loc[:400, "TOWN"] = "=HYPERLINK(1)"  # many rows, but no value of a file
+    frame.loc[:400, "TOWN"] = "=HYPERLINK(1)"  # this value is frequent but not allowed in a file
     frame.loc[401:420, "TOWN"] = "Rare village"
     frame.loc[421 : 420 + len(RARE), "TOWN"] = RARE
     frame.loc[430:460, "TOWN"] = None
@@ -69,7 +71,7 @@ def test_what_many_rows_hold_is_released_and_nothing_else(place):
     assert card["values"] == ["01", "1", "Ulm"]
     assert card["rho"] == pytest.approx(float(total) * 0.04)
     assert card["rho_of_delta"] == pytest.approx(float(total) * 0.01)
-    # The account's rate: an ε of 20 there costs more ρ for the same δ, though its δ is larger.
+    # The rate of the account is used. An ε of 20 costs more ρ for the same δ, although its δ is larger.
     rate = min(1e-9 / float(total), 1e-8 / float(Rho.from_epsilon_delta(20, 1e-8)))
     assert card["delta"] == pytest.approx(card["rho_of_delta"] * rate)
     found = Threshold.of(total * 0.05 * 0.8, card["delta"])
@@ -81,7 +83,7 @@ def test_what_many_rows_hold_is_released_and_nothing_else(place):
 
 
 def test_of_equal_noisy_counts_no_row_s_place_decides_which_value_is_kept(tmp_path):
-    """A row at the top of the file adds one to a count; if it also came first in a tie, it would cost twice the ρ."""
+    """If the first row of the file is also the first in a tie, the cost of this row is twice as large."""
     (tmp_path / "towns.yaml").write_text("columns: {SEX: {values: [1]}, TOWN: {values: open}}")
     towns = pd.DataFrame({"SEX": 1, "TOWN": ["Bonn", "Ulm"] * 500})
     kept = []
@@ -113,7 +115,7 @@ def test_a_group_s_price_has_the_chance_that_its_own_value_is_found(place):
 
 @pytest.mark.parametrize("saved", [True, False])
 def test_what_was_found_is_bought_once(place, saved):
-    """Saved values are used again; values that were drawn and not saved are charged again."""
+    """If the values are not saved, the noise is drawn again and there is a second charge."""
     folder, settings, ledger = place
     step = (flow, "recode") if saved else (finding.Workspace, "keep_found")
     with mock.patch.object(*step, side_effect=InputError("the end")), pytest.raises(InputError, match="the end"):

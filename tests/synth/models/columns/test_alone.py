@@ -1,4 +1,4 @@
-"""Columns by themselves: levels of a tree of bins, least squares over them, and what the sums are off by."""
+"""Tests of single columns: the levels of a tree of bins, the least-squares estimate and the error of sums."""
 
 import numpy as np
 import pandas as pd
@@ -39,7 +39,6 @@ def measured(column, counts, sigma, seed, levels=None):
 
 
 def test_levels_of_an_earlier_version_are_read():
-    """A hundred bins were measured at nodes of eight: least squares of the two levels, by normal equations."""
     counts, rng = np.linspace(0, 50, HOURS.size), np.random.default_rng(0)
     eights = (*(code >> 3 for code in range(HOURS.bins)), (HOURS.bins >> 3) + 1)
     design = np.vstack([np.eye(HOURS.size), np.arange(max(eights) + 1)[:, None] == eights])
@@ -53,7 +52,11 @@ def test_levels_of_an_earlier_version_are_read():
 
 
 def test_counts_of_nodes_keep_the_noise_of_many_bins_from_adding_up():
-    """The tail above 50, of 300 bins: its noisy sum is off by √300·σ, by the tree a fifth of that. Mean of 40 draws."""
+    """The tail above 50 contains many of the 300 bins, so the error of its noisy sum is √300·σ. If the tree is used,
+    the error is a fifth of this.
+
+    The errors are means over 40 draws.
+    """
     values = np.random.default_rng(0).normal(27, 5, 5000).clip(10, 80)
     counts = CodedTable.encode(pd.DataFrame({"BMI": values}), Schema("b", (BMI,))).marginal(("BMI",)).astype(float)
     tail = np.array(BMI.cuts[1:]) > 50
@@ -69,8 +72,11 @@ def test_counts_of_nodes_keep_the_noise_of_many_bins_from_adding_up():
 
 
 def test_sums_over_groups_are_unbiased_and_no_noisier_than_they_say():
-    """Means over 400 draws within 4 standard errors; standard deviations at most 1.12 of those stated: false alarms in
-    about one of 10,000 seeds."""
+    """The test uses 400 draws. The tolerance for the mean is 4 standard errors. The standard deviation must be at most
+    1.12 times the stated value.
+
+    The probability of a false alarm is about 1 in 10,000.
+    """
     counts = np.linspace(0, 50, HOURS.size)
     groups = (*np.repeat([0, 1, 2, 3], [3, 17, 40, 40]).tolist(), 4)
     sums = [Alone.of(HOURS, measured(HOURS, counts, 10.0, seed)).sums(HOURS, groups) for seed in range(400)]
@@ -99,7 +105,9 @@ def test_a_part_without_counts_of_its_own_has_the_shape_of_the_whole():
 
 
 def test_a_count_that_others_know_badly_is_its_own_measurement():
-    """What other strata predict has a deviation for each bin: of the frequent one 300, of the rest 2."""
+    """The standard deviation of the prediction from the other strata is 300 for the most frequent bin and 2 for the
+    other bins.
+    """
     column = Column("VISITS", lower=0, upper=40, integer=True, release="draw")
     counts = np.append([400.0], np.full(40, 5.0))
     sigmas = np.append([300.0], np.full(40, 2.0))

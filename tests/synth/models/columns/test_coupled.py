@@ -1,4 +1,4 @@
-"""Codes exchanged within groups: no count changes, and columns go together as their groups do."""
+"""Tests of the exchange of codes within groups, which must preserve counts and reproduce the correlation of columns."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ FINE, GROUPS = 600, 6
 
 
 def rows_of(correlation, count, seed=0, absent=0.0):
-    """Two columns of normal copula, codes known by groups of six alone; and their true codes."""
+    """Return two columns of a normal copula with codes that are random within groups of six, and the true codes."""
     rng = np.random.default_rng(seed)
     numbers = rng.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]], count).T
     true = np.minimum((ndtr(numbers) * FINE).astype(np.intp), FINE - 1)

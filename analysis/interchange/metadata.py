@@ -1,13 +1,13 @@
 """Metadata of a release for the registry of differential privacy deployments and for data catalogues.
 
-The supported formats are schema.org with MLCommons Croissant 1.0 and W3C DCAT 3. The metadata only use the files of the
+The supported formats are schema.org with MLCommons Croissant 1.1 and W3C DCAT 3. The metadata only use the files of the
 release, so they contain nothing private. Fields that only the publisher knows, such as the intended use, are marked by
 `TO_FILL` in a registry entry and left out of the catalogue metadata.
 
 References
 ----------
-.. [1] opendp/deployments-registry-data, schemas/deployments-schema.yaml (November 2026).
-.. [2] MLCommons Croissant format, version 1.0.
+.. [1] opendp/deployments-registry-data, schemas/deployments-schema.yaml (15 July 2026, read in November 2026).
+.. [2] MLCommons Croissant format, version 1.1, and its vocabulary for responsible AI, version 1.0.
 .. [3] Data Catalog Vocabulary (DCAT), version 3, W3C Recommendation of 22 August 2024.
 """
 
@@ -18,11 +18,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from equistrata.analysis.release import Release
+from equistrata.data.columns.released import released_column
 from equistrata.data.schema import Column
 from equistrata.data.texts.manifest import listed
 
 TO_FILL = "TO BE FILLED IN BY THE PUBLISHER"
-CONFORMS_TO = "http://mlcommons.org/croissant/1.0"
+CONFORMS_TO = ["http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0"]
 _MEDIA = {".csv": "text/csv", ".parquet": "application/vnd.apache.parquet"}
 _SECURITY = "The release is made by a batch that answers no queries, so timing is not observed."
 
@@ -46,15 +47,16 @@ def registry_entry(release: Release) -> dict[str, Any]:
     several = [each for each in card.get("groups", []) if each.get("epsilon") and each["units"] > 1]
     groups = "; ".join(f"{each['units']}: ε = {each['epsilon']:.4g}" for each in several)
     columns = ", ".join(column.label or column.name for column in release.schema.published)
-    name = _title(release)
+    name, series = title_of(release), card.get("series")
+    curator = about.get("agency") or f"{TO_FILL}: who publishes it"
     return {
-        "url_slug": re.sub(r"[^a-z0-9]+", "-", f"{name} {card['created'][:4]}".lower()).strip("-"),
+        "url_slug": re.sub(r"\W+|_", "-", "_".join((name, curator, card["created"][:4])).lower()),
         "status": "Draft",
         "tier": 3,
         "deployment": {
             "basic": {
                 "name": name,
-                "data_curators": [about.get("agency") or f"{TO_FILL}: who publishes it"],
+                "data_curators": [curator],
                 "description": f"{card['rows']:,} synthetic rows. Columns: {columns}. Made from: {card['source']}.",
                 "intended_use": f"{TO_FILL}: what it is for",
                 "data_product_type": "Synthetic data",
@@ -62,7 +64,7 @@ def registry_entry(release: Release) -> dict[str, Any]:
                 "publication_date": card["created"][:10],
             },
             "dp_variant": {
-                "variant_name": "Zero-concentrated DP",
+                "variant_name": "Approximate DP" if "promise" in guarantee else "Zero-concentrated DP",
                 "data_domain": "Tables of at least one row, with the columns and values of the public schema "
                 f"{release.schema.name!r} (SHA-256 {release.schema.digest}).",
                 "unprotected_quantities": str(card.get("not_covered", "none")),
@@ -78,9 +80,10 @@ def registry_entry(release: Release) -> dict[str, Any]:
                 "model_name": "Central",
                 "actors": "The publisher holds the rows and is trusted; readers get the release and are not. "
                 f"{TO_FILL}: who else sees the rows",
-                "release_type": "One release",
-                "release_type_details": _ledger(card),
-                "data_source_type": "Static",
+                "release_type": "Many releases" if series else "One release",
+                "release_type_details": (f"Month {series['month']} of {series['horizon']}. " if series else "")
+                + _ledger(card),
+                "data_source_type": "Dynamic" if series else "Static",
                 "access_type": "Non-interactive",
             },
             "accounting": {
@@ -105,7 +108,8 @@ def registry_entry(release: Release) -> dict[str, Any]:
     }
 
 
-def _title(release: Release) -> str:
+def title_of(release: Release) -> str:
+    """Return the title on the card of a release, or a title from its schema and its mechanism."""
     about = release.card.get("report") or {}
     return str(about.get("title") or f"{release.schema.name}: {release.card['name']}")
 
@@ -120,37 +124,42 @@ def _ledger(card: Mapping[str, Any]) -> str:
     )
 
 
-def croissant(release: Release) -> dict[str, Any]:
-    """Describe a release as a schema.org data set, with files and columns as defined by Croissant 1.0.
+def croissant(release: Release, license_url: str | None = None, url: str | None = None) -> dict[str, Any]:
+    """Describe a release as a schema.org data set, with files, columns and categories as defined by Croissant 1.1.
 
     Parameters
     ----------
     release : Release
         The release.
+    license_url : str, optional
+        The address of the license, which is not part of the release. Validators warn if it is left out.
+    url : str, optional
+        The address of the web page of the release.
 
     Returns
     -------
     dict
         The metadata in JSON-LD.
     """
-    about, files = release.card.get("report") or {}, _files(release)
-    first = files[0][0]
+    card, files, title = release.card, _files(release), title_of(release)
+    first, agency, day = files[0][0], (card.get("report") or {}).get("agency"), card["created"][:10]
+    of = {"author": agency, "title": title, "year": day[:4], "note": f"SHA-256 of the manifest: {release.manifest}"}
+    cited = ", ".join(f"{key} = {{{re.sub('[{}]', '', said)}}}" for key, said in of.items() if said)
+    columns = [(_id(column, place), column) for place, column in enumerate(release.schema.published, 1)]
     found: dict[str, Any] = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": CONFORMS_TO,
-        "name": _title(release),
-        "description": f"Synthetic rows made with differential privacy ({_price(release)}) from: "
-        f"{release.card['source']}. No row is a person. Estimate with intervals that know of the noise: "
-        "equistrata estimate.",
-        "datePublished": release.card["created"][:10],
-        "version": release.manifest[:12],
+        "name": title,
+        "description": f"Synthetic rows made with differential privacy ({price_of(release)}) from: {card['source']}. "
+        "No row is a person. Estimate with intervals that know of the noise: equistrata estimate.",
+        "identifier": release.manifest,
+        "datePublished": day,
+        "version": re.sub(r"-0?", ".", day),
+        "citeAs": f"@misc{{release{release.manifest[:12]}, {cited}}}",
         "keywords": ["synthetic data", "differential privacy"],
         "isLiveDataset": False,
-        "variableMeasured": [
-            {"@type": "sc:PropertyValue", "name": column.name, "description": column.label or column.name}
-            for column in release.schema.published
-        ],
+        "variableMeasured": [_variable(column) for column in release.schema.published],
         "distribution": [
             {
                 "@type": "cr:FileObject",
@@ -168,23 +177,38 @@ def croissant(release: Release) -> dict[str, Any]:
                 "@type": "cr:RecordSet",
                 "@id": "rows",
                 "name": "rows",
-                "description": "One synthetic row each.",
-                "field": [_field(column, first) for column in release.schema.published],
-            }
+                "description": f"{card['rows']:,} synthetic rows.",
+                "field": [_field(column, own, first) for own, column in columns],
+            },
+            *(_categories(column, own) for own, column in columns if _has_categories(column)),
         ],
+        "prov:wasDerivedFrom": {"@type": "prov:Entity", "prov:label": card["source"]},
+        "prov:wasGeneratedBy": {
+            "@type": "prov:Activity",
+            "prov:label": f"{card['mechanism']} with differential privacy",
+            "prov:endedAtTime": card["created"],
+            "prov:wasAssociatedWith": {"@type": "prov:SoftwareAgent", "prov:label": card["software"]},
+        },
+        "rai:dataManipulationProtocol": f"Synthetic rows by {card['mechanism']}. Noise source: "
+        f"{card['guarantee'].get('noise_source', 'unknown')}.",
+        "rai:personalSensitiveInformation": privacy_note(release),
+        "rai:dataLimitations": "Standard errors that ignore the privacy noise are too small.",
     }
-    if about.get("agency"):
-        found["creator"] = {"@type": "sc:Organization", "name": about["agency"]}
-    return found
+    found |= {key: said for key, said in (("license", license_url), ("url", url)) if said}
+    return found | ({"creator": {"@type": "sc:Organization", "name": agency}} if agency else {})
 
 
-def dcat(release: Release) -> dict[str, Any]:
+def dcat(release: Release, license_url: str | None = None, url: str | None = None) -> dict[str, Any]:
     """Describe a release as a `dcat:Dataset` with one distribution for each file of rows.
 
     Parameters
     ----------
     release : Release
         The release.
+    license_url : str, optional
+        The address of the license.
+    url : str, optional
+        The address of the web page of the release.
 
     Returns
     -------
@@ -197,9 +221,9 @@ def dcat(release: Release) -> dict[str, Any]:
         "@context": _DCAT_CONTEXT,
         "@type": "dcat:Dataset",
         "dct:identifier": release.manifest,
-        "dct:title": _title(release),
-        "dct:description": f"{card['rows']:,} synthetic rows made with differential privacy ({_price(release)}) from: "
-        f"{card['source']}. No row is a person.",
+        "dct:title": title_of(release),
+        "dct:description": f"{card['rows']:,} synthetic rows made with differential privacy ({price_of(release)}) "
+        f"from: {card['source']}. No row is a person.",
         "dct:issued": {"@type": "xsd:date", "@value": card["created"][:10]},
         "dcat:keyword": ["synthetic data", "differential privacy", *(each.name for each in release.schema.published)],
         "dct:conformsTo": {"@id": "schema.json"},
@@ -221,12 +245,24 @@ def dcat(release: Release) -> dict[str, Any]:
     }
     if about.get("agency"):
         found["dct:publisher"] = {"@type": "foaf:Agent", "foaf:name": about["agency"]}
-    return found
+    return found | {
+        key: {"@id": said} for key, said in (("dct:license", license_url), ("dcat:landingPage", url)) if said
+    }
 
 
-def _price(release: Release) -> str:
+def price_of(release: Release) -> str:
+    """Return the privacy loss of a release and the unit that it protects, in words."""
     guarantee = release.card["guarantee"]
     return f"ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g}, unit: {guarantee.get('unit', 'one row')}"
+
+
+def privacy_note(release: Release) -> str:
+    """Return what the card promises about privacy, or that it promises nothing, in words."""
+    guarantee = release.card["guarantee"]
+    if not release.card.get("private", False):
+        return "The noise was seeded, so this release is not private."
+    said = f"No row is a person. The release has differential privacy ({price_of(release)}; {guarantee['relation']})."
+    return f"{said} Not protected: {release.card.get('not_covered', 'nothing')}."
 
 
 def _files(release: Release) -> list[tuple[str, Mapping[str, Any], str]]:
@@ -239,25 +275,73 @@ def _files(release: Release) -> list[tuple[str, Mapping[str, Any], str]]:
     ]
 
 
-def _field(column: Column, file: str) -> dict[str, Any]:
-    words = "; ".join(f"{value}: {said}" for value, said in column.labels)
-    return {
-        "@type": "cr:Field",
-        "@id": f"rows/{column.name}",
+def _variable(column: Column) -> dict[str, Any]:
+    said: dict[str, Any] = {
+        "@type": "sc:PropertyValue",
         "name": column.name,
-        "description": (column.label or column.name) + (f" ({words})" if words else ""),
-        "dataType": _type(column),
+        "description": column.label or column.name,
+    }
+    if column.layout or not (cells := released_column(column)).numeric or cells.lower is None or cells.upper is None:
+        return said
+    return said | {"minValue": cells.lower, "maxValue": cells.upper}
+
+
+def _id(column: Column, place: int) -> str:
+    """Return the part of an identifier that names a column. Identifiers must not have spaces, and must be unique."""
+    plain = re.sub(r"[^\w.-]", "_", column.name)
+    return plain if plain == column.name else f"{plain}~{place}"
+
+
+def _field(column: Column, own: str, file: str) -> dict[str, Any]:
+    cells = released_column(column)
+    said: dict[str, Any] = {
+        "@type": "cr:Field",
+        "@id": f"rows/{own}",
+        "name": column.name,
+        "description": (column.label or column.name) + (f" (written as {cells.layout})" if cells.layout else ""),
+        "dataType": data_type(column),
         "source": {"fileObject": {"@id": file}, "extract": {"column": column.name}},
+    }
+    if _has_categories(column):
+        said["references"] = {"field": {"@id": f"categories/{own}/code"}}
+    return said
+
+
+def _has_categories(column: Column) -> bool:
+    """Return True if each released cell of a column is one of a list of values."""
+    return bool(released_column(column).values)
+
+
+def _categories(column: Column, own: str) -> dict[str, Any]:
+    """Return the record set with the released values of a column and their words."""
+    own = f"categories/{own}"
+    types = {"code": data_type(column), "label": "sc:Text"}
+    return {
+        "@type": "cr:RecordSet",
+        "@id": own,
+        "name": own,
+        "description": f"The values of {column.name}.",
+        "dataType": "sc:Enumeration",
+        "key": {"@id": f"{own}/code"},
+        "field": [
+            {"@type": "cr:Field", "@id": f"{own}/{part}", "name": part, "dataType": kind}
+            for part, kind in types.items()
+        ],
+        "data": [
+            {f"{own}/code": value, f"{own}/label": column.words(value)} for value in released_column(column).values
+        ],
     }
 
 
-def _type(column: Column) -> str:
-    if column.layout:
-        return "sc:Date"
-    if column.numeric:
-        whole = column.integer or column.release == "index"
-        return "sc:Text" if column.codes else "sc:Integer" if whole else "sc:Float"
-    return "sc:Integer" if all(isinstance(value, int) for value in column.values) else "sc:Text"
+def data_type(column: Column) -> str:
+    """Return the schema.org type of the released cells of a column."""
+    values = [*released_column(column).values, *(raw for raw, _ in column.codes)]
+    if any(isinstance(value, str) for value in values):
+        return "sc:Text"
+    if column.layout:  # readers may take the month of another layout for the day
+        return "sc:Date" if released_column(column).layout.startswith("%Y-") and not values else "sc:Text"
+    whole = not column.numeric or column.whole or column.release == "index"
+    return "sc:Integer" if whole and all(isinstance(value, int) for value in values) else "sc:Float"
 
 
 _DCAT_CONTEXT = {
@@ -268,38 +352,22 @@ _DCAT_CONTEXT = {
     "xsd": "http://www.w3.org/2001/XMLSchema#",
 }
 
+_TERMS = (
+    "annotation arrayShape citeAs column containedIn equivalentProperty excludes extract field fileObject fileProperty "
+    "fileSet format includes isArray isLiveDataset jsonPath key md5 parentField path readLines recordSet references "
+    "regex repeated replace samplingRate sdVersion separator source subField transform unArchive value"
+)
 _CONTEXT: dict[str, Any] = {
     "@language": "en",
     "@vocab": "https://schema.org/",
     "sc": "https://schema.org/",
     "cr": "http://mlcommons.org/croissant/",
+    "rai": "http://mlcommons.org/croissant/RAI/",
     "dct": "http://purl.org/dc/terms/",
+    "prov": "http://www.w3.org/ns/prov#",
     "conformsTo": "dct:conformsTo",
-    "recordSet": "cr:recordSet",
-    "field": "cr:field",
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "source": "cr:source",
-    "fileObject": "cr:fileObject",
-    "fileSet": "cr:fileSet",
-    "extract": "cr:extract",
-    "column": "cr:column",
-    "fileProperty": "cr:fileProperty",
-    "format": "cr:format",
-    "includes": "cr:includes",
-    "isLiveDataset": "cr:isLiveDataset",
-    "jsonPath": "cr:jsonPath",
-    "key": "cr:key",
-    "md5": "cr:md5",
-    "parentField": "cr:parentField",
-    "path": "cr:path",
-    "references": "cr:references",
-    "regex": "cr:regex",
-    "repeated": "cr:repeated",
-    "replace": "cr:replace",
-    "separator": "cr:separator",
-    "subField": "cr:subField",
-    "transform": "cr:transform",
     "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
     "examples": {"@id": "cr:examples", "@type": "@json"},
-    "citeAs": "cr:citeAs",
+    **{term: f"cr:{term}" for term in _TERMS.split()},
 }

@@ -1,4 +1,7 @@
-"""Export of a release's rows to Stata (.dta) and SPSS (.sav) files, with the words of the code book as labels.
+"""Export of a release to a file of another program, where the ending of the file selects the format.
+
+A DDI code book (.xml) and an OpenLineage event (.json) describe the release. Stata (.dta) and SPSS (.sav) files contain
+the rows, with the words of the code book as labels.
 
 The export is post-processing of published rows, so it costs no privacy. Numbers remain numbers, and dates remain dates.
 Categorical values that are whole numbers are kept, and their words become labels. Other values are numbered from 1.
@@ -8,6 +11,7 @@ labelled column NAME_code, which is 0 if the cell is a number or a date.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -20,13 +24,15 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from equistrata.analysis.interchange.ddi import ddi_codebook
+from equistrata.analysis.interchange.lineage import openlineage_event
 from equistrata.analysis.release import Release
 from equistrata.data.columns.column import Column, Value, plain_text
 from equistrata.errors import InputError
 
 Measure = Literal["nominal", "ordinal", "scale"]
 
-FORMATS = {".dta": "Stata", ".sav": "SPSS"}
+FORMATS = {".dta": "Stata", ".sav": "SPSS", ".xml": "DDI-Codebook", ".json": "OpenLineage event"}
 MOST_NAME, MOST_LABEL = 32, 80  # the maximum number of characters in Stata
 LARGEST = 2_147_483_620  # the largest whole number in Stata, which uses larger numbers for missing values
 # Reserved words of Stata and SPSS, and the names that pandas does not allow for the variables of a Stata file.
@@ -68,7 +74,7 @@ class Labelled:
 
 
 def export(release: Release, path: Path) -> None:
-    """Write the rows of a release to a Stata or SPSS file.
+    """Write a release to a file in the format that the ending of the file names.
 
     Parameters
     ----------
@@ -83,15 +89,20 @@ def export(release: Release, path: Path) -> None:
         If the ending is unknown, if an SPSS file is requested and pyreadstat is not installed, or if the file cannot be
         written. In this case, no partial file remains.
     """
-    if path.suffix.lower() not in FORMATS:
+    ending = path.suffix.lower()
+    if ending not in FORMATS:
         known = ", ".join(f"{ending} ({name})" for ending, name in FORMATS.items())
-        raise InputError(f"rows are exported to {known}, not to {path.name!r}; the folder has them as CSV or Parquet")
-    if path.suffix.lower() == ".sav" and find_spec("pyreadstat") is None:
+        raise InputError(
+            f"releases are exported to {known}, not to {path.name!r}; the folder has CSV and Parquet files"
+        )
+    if ending == ".sav" and find_spec("pyreadstat") is None:
         raise InputError('SPSS files are written by pyreadstat; install it: pip install "equistrata[labelled]"')
-    found = labelled(release)
     part = path.with_name(f".{path.name}.part")
     try:
-        (_write_stata if path.suffix.lower() == ".dta" else _write_spss)(found, part)
+        if ending in (".dta", ".sav"):
+            (_write_stata if ending == ".dta" else _write_spss)(labelled(release), part)
+        else:
+            part.write_text(_description(release, ending), "utf-8")
         part.rename(path)
     except (OSError, _ReadstatError) as error:
         reason = os.strerror(error.errno).lower() if isinstance(error, OSError) and error.errno else "by its program"
@@ -101,6 +112,16 @@ def export(release: Release, path: Path) -> None:
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
+
+
+def _description(release: Release, ending: str) -> str:
+    """Return the description of a release. Raises an InputError if its card is of an early version and lacks a part."""
+    try:
+        if ending == ".xml":
+            return ddi_codebook(release)
+        return json.dumps(openlineage_event(release), indent=2) + "\n"
+    except KeyError as absent:
+        raise InputError(f"card.json of {str(release.folder)!r} has no {absent}; export .dta or .sav instead") from None
 
 
 def _write_stata(found: Labelled, path: Path) -> None:
