@@ -7,7 +7,8 @@ is computed from the model, and the interval also accounts for the error of the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import import_module
 from itertools import chain, combinations
 from typing import Any
 
@@ -20,7 +21,7 @@ from equistrata.analysis.bases.grounds import Grounds
 from equistrata.analysis.bases.implied import ModelErrors
 from equistrata.analysis.bases.measured import measured_limits, shared_noise, span
 from equistrata.analysis.bases.weights import about_people, survey_weight
-from equistrata.analysis.derived import ANSWER, IMPLIED, MEASURED, REFUSED, contrasts, parts_of, quantiles
+from equistrata.analysis.derived import ANSWER, IMPLIED, MEASURED, REFUSED, contrasts, quantiles
 from equistrata.analysis.headings import heading
 from equistrata.analysis.questions import (
     Of,
@@ -33,20 +34,19 @@ from equistrata.analysis.questions import (
     widened,
 )
 from equistrata.analysis.regression.coefficients import coefficients
-from equistrata.analysis.regression.design import KINDS, Regression
+from equistrata.analysis.regression.design import Regression
+from equistrata.analysis.statistics.names import PAIRS, REGRESSIONS, STATISTICS
+from equistrata.analysis.statistics.pair import Pair
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError, enough_memory
 from equistrata.stats.checks import confidence, number, one_of, share
-from equistrata.stats.correlation import correlation
-from equistrata.stats.independence import independence
 from equistrata.synth.measurements import Columns
 
-STATISTICS = ("count", "proportion", "mean", "quantile", "difference", "ratio", "correlation", "independence", *KINDS)
-OF_PAIRS = ("correlation", "independence")
 COUNTED, PEOPLE, ROWS = "counted", "people", "rows of the file"
 # The statistics that use the numeric values of a column.
-OF_NUMBERS = ("mean", "quantile", "difference", "ratio", "correlation", *KINDS)
+PAIRS_OF_NUMBERS = tuple(name for name, pair in PAIRS.items() if pair.numbers)
+OF_NUMBERS = ("mean", "quantile", "median", "difference", "ratio", *PAIRS_OF_NUMBERS, *REGRESSIONS)
 
 
 def bin_number_notes(schema: Schema, statistic: str, of: Of, by: Sequence[str]) -> list[str]:
@@ -56,7 +56,7 @@ def bin_number_notes(schema: Schema, statistic: str, of: Of, by: Sequence[str]) 
     column.
     """
     asked = [of] if isinstance(of, str) and statistic in OF_NUMBERS else []
-    asked += [*by] if statistic in (*KINDS, "correlation") else []
+    asked += [*by] if statistic in (*REGRESSIONS, *PAIRS_OF_NUMBERS) else []
     columns = [schema[name] for name in dict.fromkeys(asked) if name in schema.names]
     return [
         f"{column.name} was released as the numbers of its bins, from 0 ({column.words(0)}) to {column.size - 1} "
@@ -158,23 +158,23 @@ class Answers(Grounds):
     ) -> pd.DataFrame:
         one_of("statistic", statistic, STATISTICS)
         schema, together = self.evidence.strata.schema, not self.counts.apart
-        if weighted and statistic in (*KINDS, *OF_PAIRS):
+        if weighted and statistic in (*REGRESSIONS, *PAIRS):
             raise InputError(
                 f"{statistic!r} about people is not answered: it needs sums of weights that were not measured; ask for "
                 "it of the rows of the file (weighted=False, or --unweighted)"
             )
         sampled = self._sampled(population, design_effect)
-        if statistic in KINDS:
+        if statistic in REGRESSIONS:
             confidence(level)
             if where:
                 raise InputError("a regression has no condition 'where'; put these columns into 'by'")
             return coefficients(self, Regression.of(schema, statistic, of, by), level, sampled)
-        if statistic in OF_PAIRS:
+        if statistic in PAIRS:
             confidence(level)
-            pair = self._pair(statistic, of, by, where)
-            if statistic == "correlation":
-                return self._correlation(pair, level, sampled)
-            return self._independence(pair, level, self.design_effect(design_effect))
+            effect = self.design_effect(design_effect)
+            pair = replace(self._pair(statistic, of, by, where), level=level, sampled=sampled, design_effect=effect)
+            line: pd.DataFrame = import_module(f"equistrata.analysis.statistics.{statistic}").answer(pair)
+            return line
         if statistic in ("difference", "ratio"):
             inner = "mean" if of in schema.names and has_numbers(schema[str(of)]) else "proportion"
             found = self.answer(inner, of, by, where, level, population, design_effect, weighted)
@@ -183,9 +183,9 @@ class Answers(Grounds):
             first = np.arange(len(found.basis)) // groups * groups  # rows are ordered by value, then by group
             shared, ratio = self._shared(found, first, sampled), statistic == "ratio"
             return contrasts(found.frame, headings, level, ratio, found.ends, shared, found.tested)
-        if statistic == "quantile":
+        if statistic in ("quantile", "median"):
             confidence(level)
-            share("q", q)
+            q = 0.5 if statistic == "median" else share("q", q)
             asked, ends = cumulative(schema, of, by, where, together)
             shares = self._answered(self._about(asked, weighted), level, sampled).frame
             return quantiles(shares, [*map(heading, by)], heading(str(of)), ends, q, level)
@@ -279,7 +279,7 @@ class Answers(Grounds):
         every = self.evidence.published
         return next((some for some in several if not any(holds(m, some, schema, asked.nested) for m in every)), ())
 
-    def _pair(self, statistic: str, of: Of, by: Sequence[str], where: Mapping[str, Any] | None) -> _Pair:
+    def _pair(self, statistic: str, of: Of, by: Sequence[str], where: Mapping[str, Any] | None) -> Pair:
         """Return the measured counts of two columns.
 
         Raises
@@ -288,58 +288,18 @@ class Answers(Grounds):
             If the two columns were not measured together.
         """
         if not isinstance(of, str) or len(by) != 1 or of in by:
-            what = {"correlation": "a correlation", "independence": "a test of independence"}[statistic]
-            raise InputError(f"{what} is of one column in 'of' and another one in 'by'; name both")
+            raise InputError(f"{PAIRS[statistic].title} is of one column in 'of' and another one in 'by'; name both")
         schema = self.evidence.strata.schema
-        if statistic == "correlation":
-            for name in (of, by[0]):
-                averaged(column_of_numbers(schema, name))  # raises InputError if the column has no numbers
+        numbers = [averaged(column_of_numbers(schema, name)) for name in (of, by[0]) if PAIRS[statistic].numbers]
         asked = question(schema, "count", of, by, where, not self.counts.apart)
         groups = len(asked.labels[heading(by[0])].drop_duplicates())
         for table in self.counts.tables(asked.columns, asked.merged):
             top = widened(asked.top, asked.columns, table.columns, table.shape)
             if table.has(top).all():
                 counts = (top @ table.counts(self.counts.values(asked.merged))).reshape(-1, groups)
-                return _Pair(of, by[0], counts, np.asarray(table.spread(top) @ top.T))
+                noise = np.asarray(table.spread(top) @ top.T)
+                return Pair(of, by[0], counts, noise, numbers, self.seed + 3)
         raise InputError(
             f"the release did not measure {' and '.join(asked.columns)} together, so the answer would be of its model; "
             "measured pairs are in 'relations' of card.json"
         )
-
-    def _correlation(self, pair: _Pair, level: float, sampled: float) -> pd.DataFrame:
-        """Compute Pearson's correlation of two numeric columns from their measured counts."""
-        schema = self.evidence.strata.schema
-        (x, spread_x), (y, spread_y) = (averaged(column_of_numbers(schema, name)) for name in (pair.of, pair.against))
-        found = correlation(pair.counts, pair.covariance, (x, y), (spread_x, spread_y), level, sampled)
-        if found is None:
-            return pair.line(np.full(len(ANSWER), np.nan), REFUSED)
-        numbers = (found.r, found.lower, found.upper, found.standard_error, found.noise_error, found.sampling_error)
-        return pair.line(numbers, MEASURED)
-
-    def _independence(self, pair: _Pair, level: float, design_effect: float) -> pd.DataFrame:
-        """Compute Cramér's V of two columns and test whether they are independent.
-
-        Only measured counts are used, because the model assumes that columns which were not measured together are
-        independent.
-        """
-        rng = np.random.default_rng(self.seed + 3)
-        found = independence(pair.counts, pair.covariance, rng=rng, level=level, design_effect=design_effect)
-        parts = parts_of(found.standard_error, 1 - found.sampled, found.sampled)
-        line = pair.line((found.v, found.lower, found.upper, found.standard_error, *parts), MEASURED)
-        line.insert(list(line).index("basis"), "p_value", [found.p_value])
-        return line
-
-
-@dataclass(frozen=True, eq=False)
-class _Pair:
-    """The measured counts of two columns and the covariance of their noise."""
-
-    of: str
-    against: str
-    counts: Floats
-    covariance: Floats
-
-    def line(self, numbers: Sequence[float] | Floats, basis: str) -> pd.DataFrame:
-        """Return the answer as a data frame with one row."""
-        labels = {"column": self.of, "against": self.against}
-        return pd.DataFrame([labels | dict(zip(ANSWER, numbers, strict=True)) | {"basis": basis}])

@@ -309,9 +309,9 @@ class Release:
         ----------
         statistic : str
             "count", "proportion", "mean", "quantile" or "median"; "difference" or "ratio" to compare each group with
-            the first group; "correlation" for Pearson's correlation of `of` and the numeric column in `by`;
-            "independence" for Cramér's V of `of` and the column in `by`, with a p-value for independence in the
-            population; "ols" or "logit" for a regression.
+            the first group; "ols" or "logit" for a regression; or a statistic of `of` and the column in `by` (all names
+            are in `equistrata.analysis.statistics.names.PAIRS`), such as "correlation" for Pearson's correlation of
+            numeric columns, or "independence" for Cramér's V with a p-value for independence in the population.
         of : str or mapping, optional
             A column, or {column: value or values}. Values can be released values or their words. If None, all rows are
             counted.
@@ -362,7 +362,6 @@ class Release:
         This is post-processing, so it costs no privacy. See docs/proofs/estimates.md.
         """
         groups = names_of(by)
-        statistic, q = ("quantile", 0.5) if statistic == "median" else (statistic, q)
         for note in bin_number_notes(self.schema, statistic, of, groups):
             warnings.warn(note, stacklevel=2)
         return self.answers.estimate(statistic, of, groups, where, level, population, design_effect, q, weighted)

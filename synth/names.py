@@ -1,12 +1,23 @@
 """The names of synthesizers that commands and configuration files accept.
 
-This module imports nothing else from the package, so that commands start quickly.
+To add a mechanism, write a module with its class in `synth/mechanisms/`, and add an entry to OURS. This module imports
+nothing else from the package, so that commands start quickly.
 """
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-Ours = Literal["aim", "gem", "mst"]
-Synthesizer = Literal[Ours, "smartnoise-aim", "smartnoise-mst", "smartnoise-mwem"]
+# The name of each of our mechanisms → its module in `synth/mechanisms/`, and its class.
+OURS = {
+    "aim": "aim:AIM",
+    "gem": "gem:GEM",
+    "mst": "mst:MST",
+}
+if TYPE_CHECKING:
+    Ours = str
+    Synthesizer = str
+else:
+    Ours = Literal[tuple(OURS)]
+    Synthesizer = Literal[Ours, "smartnoise-aim", "smartnoise-mst", "smartnoise-mwem"]
 
 SMARTNOISE_PREFIX = "smartnoise-"
 SNSYNTH = "snsynth"  # snsynth:NAME is a synthesizer from the factory of smartnoise-synth

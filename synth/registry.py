@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from importlib import import_module
+from typing import Any
 
 from equistrata.errors import InputError
 from equistrata.synth.foreign.named_class import NamedClass
@@ -12,9 +14,8 @@ from equistrata.synth.measurements import Columns
 from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.mechanisms.gem import GEM
-from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import Estimator, MirrorDescent
-from equistrata.synth.names import SNSYNTH, is_foreign
+from equistrata.synth.names import OURS, SNSYNTH, is_foreign
 
 ENGINES = ("numpy", "mbi")
 WEIGHED_BY = ("mst", "aim")  # the synthesizers that measure the survey weight together with each column
@@ -81,13 +82,26 @@ def mechanism(name: str, engine: str = "numpy", python: str | None = None) -> Me
         by_smartnoise = ":" not in name or name.partition(":")[0] == SNSYNTH
         return smartnoise(name, python) if by_smartnoise else NamedClass(name, python).check()
     known = name.lower()
-    if known not in MECHANISMS:
+    if known not in OURS:
         raise InputError(
-            f"unknown synthesizer {name!r}; choose {' or '.join(MECHANISMS)}, or name a class as package.module:Class"
+            f"unknown synthesizer {name!r}; choose {' or '.join(OURS)}, or name a class as package.module:Class"
         )
     if python is not None:
         raise InputError(f"synthesizer {name!r} runs in this Python; leave out synthesizer_python")
-    return MECHANISMS[known](engine)
+    made: Mechanism = _ours(known, engine)
+    return made
+
+
+def _ours(name: str, engine: str) -> Any:
+    """Return the mechanism with the given name in `OURS`. The engine estimates the models of all of its steps."""
+    module, _, called = OURS[name].partition(":")
+    made = getattr(import_module(f"equistrata.synth.mechanisms.{module}"), called)()
+    if engine == "numpy":
+        return made
+    if not isinstance(getattr(made, "engine", None), MirrorDescent):
+        raise InputError(f"synthesizer {name!r} trains its own model and has no engine {engine!r}; leave it out")
+    engines = [each.name for each in fields(made) if each.name in ("engine", "round_engine")]
+    return replace(made, **dict.fromkeys(engines, estimator(engine)))
 
 
 def serving(
@@ -157,20 +171,3 @@ def check_weighing(name: str) -> None:
             f"synthesizer {name!r} does not measure the survey weight with each column; choose "
             f"{' or '.join(WEIGHED_BY)}"
         )
-
-
-def _aim(engine: str) -> Mechanism:
-    return AIM() if engine == "numpy" else AIM(engine=estimator(engine), round_engine=estimator(engine))
-
-
-def _gem(engine: str) -> Mechanism:
-    if engine != "numpy":
-        raise InputError(f"synthesizer 'gem' trains its own model and has no engine {engine!r}; leave it out")
-    return GEM()
-
-
-def _mst(engine: str) -> Mechanism:
-    return MST(engine=estimator(engine))
-
-
-MECHANISMS: dict[str, Callable[[str], Mechanism]] = {"aim": _aim, "gem": _gem, "mst": _mst}

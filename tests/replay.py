@@ -25,11 +25,17 @@ from equistrata.flows.release.steps import fitting
 from equistrata.flows.release.undertaking import under_way
 from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.gem import GEM
+from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent
 from equistrata.synth.models.mixtures.descent import MixtureDescent
 
 # The privacy accounting does not depend on the model, so a few iterations are sufficient.
-DESCENT = partial(MirrorDescent, iterations=20)
+DESCENT = MirrorDescent(iterations=20)
+QUICK = {
+    "aim": AIM(engine=DESCENT, round_engine=DESCENT),
+    "gem": GEM(rounds=3, round_steps=3, engine=MixtureDescent(6, 10)),
+    "mst": MST(engine=DESCENT),
+}
 
 # A rare kind of person with the largest possible PAY.
 MORE = {"SEX": 2, "GROUP": "c", "AGE": 90, "JOB": "yes", "PAY": 1_000_000.0}
@@ -62,12 +68,7 @@ def without_prefect(noise, pool):
         mock.patch.object(equistrata.flows.release.flow, "executor", pool),
         mock.patch.object(equistrata.flows.release.flow, "noise_source", return_value=noise),
         mock.patch.object(equistrata.flows.release.card.document, "datetime", Frozen),
-        mock.patch.multiple(
-            equistrata.synth.registry,
-            GEM=partial(GEM, rounds=3, round_steps=3, engine=MixtureDescent(6, 10)),
-            AIM=lambda **engines: AIM(**{"engine": DESCENT(), "round_engine": DESCENT()} | engines),
-            MirrorDescent=DESCENT,
-        ),
+        mock.patch.object(equistrata.synth.registry, "_ours", lambda name, engine: QUICK[name]),
     ):
         yield
 

@@ -30,7 +30,6 @@ from equistrata.data.schema import Column, Schema
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Columns
 
-KINDS = ("ols", "logit")
 MOST_TERMS = 200
 _STEPS, _CONVERGED, _SETTLED, _RIDGE = 50, 1e-9, 1e-4, 1e-9
 

@@ -1,6 +1,6 @@
 """Tests of the commands in the docs: each command is parsed, and each block is run or has a reason why it is not run.
 
-The commands in docs/deploy.md are run by test_deploy_page.py.
+The commands in docs/deploy.md are run by test_deploy_page.py, and those in docs/extending.md by test_extending_page.py.
 """
 
 import json
@@ -138,7 +138,7 @@ ELSEWHERE = {
     "equistrata budget verify --card 2026-11/card.json": "the anchor is of the ledger that the page was written with",
     "export EQUISTRATA_LEDGER_URL=postgresql": "a placeholder; test_deploy_page.py runs with PostgreSQL",
 }
-FOLLOWED = ("docs/deploy.md",)  # these pages are tested by test_deploy_page.py
+FOLLOWED = ("docs/deploy.md", "docs/extending.md")  # tested by test_deploy_page.py and test_extending_page.py
 OUTPUT = ("ny2018/", "DAYS, 4 of 4", "charged to sample", "error:", "At ε", "sample and sample-2", "proportion near",
           "synthesis by MST")  # fmt: skip
 

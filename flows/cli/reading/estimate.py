@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.text import Text
 
+from equistrata.analysis.statistics.names import STATISTICS
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import err, out, print_lines, table, warnings_as_notes
 from equistrata.flows.cli.options import command
@@ -34,19 +35,6 @@ if TYPE_CHECKING:
 
 WIDTH, LEAST_WIDTH = 30, 12  # width of a drawn interval, which is left out if there is not enough space
 LABEL = 14  # the number of characters of a label before it is wrapped
-STATISTICS = (
-    "count",
-    "proportion",
-    "mean",
-    "quantile",
-    "median",
-    "difference",
-    "ratio",
-    "correlation",
-    "independence",
-    "ols",
-    "logit",
-)
 
 
 class EstimateSettings(Settings):

@@ -1,4 +1,4 @@
-"""Tests of the registry of file formats, with the example in CONTRIBUTING.md and with SAS files."""
+"""Tests of the registry of file formats, with the example in docs/extending.md and with SAS files."""
 
 from __future__ import annotations
 
@@ -31,13 +31,12 @@ SCHEMA = Schema.from_dict(
 
 
 def test_the_example_of_a_new_format_is_read(repo_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    guide = (repo_root / "CONTRIBUTING.md").read_text("utf-8")
-    module, line = (
-        part.partition("```")[0] for part in guide.partition("### A file format")[2].split("```python\n")[1:3]
-    )
+    section = (repo_root / "docs" / "extending.md").read_text("utf-8").partition("## Add a file format")[2]
+    module = section.partition("```python\n")[2].partition("```")[0]
+    line = section.partition("\n+    TableFormat")[2].partition("\n")[0]
     (tmp_path / "json_lines.py").write_text(module, "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    added = eval(line.strip().removesuffix(","), {"TableFormat": TableFormat, "_HERE": "equistrata.data.files"})
+    added = eval(f"TableFormat{line.removesuffix(',')}", {"TableFormat": TableFormat, "_HERE": "equistrata.data.files"})
     assert added.module == "equistrata.data.files.json_lines"
     added = TableFormat(added.name, added.title, added.suffixes, "json_lines")
     monkeypatch.setattr(formats, "FORMATS", (*FORMATS, added))

@@ -12,10 +12,8 @@ import typer.rich_utils
 from cards import least_card
 from in_process import command
 
-from equistrata.analysis.answers import STATISTICS as ANSWERED
 from equistrata.flows.cli.main import app
 from equistrata.flows.cli.options import _options
-from equistrata.flows.cli.reading.estimate import STATISTICS as LISTED
 from equistrata.flows.cli.release import PANELS, ReleaseOptions
 from equistrata.flows.config.release import ReleaseConfig
 
@@ -276,11 +274,6 @@ def test_an_option_that_is_given_twice_is_refused(monkeypatch, capsys, tmp_path,
     assert f"{option} is given 2 times" in said
     assert way in said
     assert not (tmp_path / "made").exists()
-
-
-def test_the_statistics_that_estimate_lists_are_those_that_a_release_answers():
-    """The command has its own list of these statistics, because it does not import the code that answers them."""
-    assert {*LISTED} == {*ANSWERED, "median"}
 
 
 CRON = """source: sample
