@@ -49,7 +49,8 @@ class ReleaseFacts:
     `title` is what the card is called; `how`, from the card, how the rows were made: one choice of marginals, or
     several synthesizers; `held_out` the chance of a row to be in no measurement;
     `bound` what a bound on the rows of a unit means for numbers, empty where there is none;
-    `people` what it says of a survey weight, None without one.
+    `people` what it says of a survey weight, None without one;
+    `odds_on` which odds of an attacker the price bounds, after "odds".
     """
 
     name: str
@@ -73,6 +74,7 @@ class ReleaseFacts:
     held_out: float = 0.0
     bound: str = ""
     people: People | None = None
+    odds_on: str = "that a person with one row is in the table"
 
 
 @dataclass(frozen=True)
@@ -121,8 +123,9 @@ class Findings:
 
     @cached_property
     def below_noise(self) -> tuple[str, ...]:
-        """The strata with an error below the noise floor, or without synthetic rows."""
-        return tuple(label for label, shown in self.served.items() if label != ALL_ROWS and shown.note)
+        """The strata with an error below the noise floor, or without synthetic rows, as figures order them."""
+        hidden = [label for label, shown in self.served.items() if label != ALL_ROWS and shown.note]
+        return tuple(sorted(hidden, key=lambda label: self.served[label].order))
 
 
 @dataclass(frozen=True)
