@@ -18,7 +18,7 @@ from equistrata.flows.audit.pdf import BROWSERS
 
 FIGURES = Path(__file__).parent / "figures"
 SIZES = {"desktop": (1000, 1500, 1), "phone": (390, 844, 1.5)}  # width and height in CSS pixels, and their density
-SCREENS = {"desktop": (1000, 698, 1), "phone": (390, 844, 1.5)}  # of the page that a release ends with: its first one
+SCREENS = {"desktop": (1000, 850, 1), "phone": (390, 844, 1.5)}  # of the page that a release ends with: its first one
 PARTS = {"": None, "-figures": "#figures"}
 COLOURS = 128  # so that a picture is small
 

@@ -144,22 +144,15 @@ class Panel:
 class Chart:
     """The content of a figure that has not been rendered.
 
-    Parameters
-    ----------
-    name : str
-        The id of the figure in a page.
-    title : str
-        The title of the figure.
-    reading : str
-        A sentence that explains how to read the figure.
-    description : str
-        The alternative text for readers who cannot see the figure.
-    sections : mapping of str to tuple
-        For each heading, the rows (a mapping from label to name) and the panels that are drawn side by side.
-    releases : sequence of str
-        The names of the series.
-    bars : str
-        The meaning of the bars. Empty if there are no bars.
+    Attributes:
+        name: its id in a page.
+        title: what it shows.
+        reading: how to read it, in a sentence.
+        description: for those who do not see it.
+        sections: heading → the rows (label → name) and their panels, side by side.
+        releases: the names of the series.
+        bars: what bars are, if there are any.
+        interval: what lines are, if there are any.
     """
 
     name: str
@@ -169,17 +162,28 @@ class Chart:
     sections: Mapping[str, tuple[Mapping[str, str], Sequence[Panel]]]
     releases: Sequence[str] = ()
     bars: str = ""
+    interval: str = "interval"
 
     @property
     def legend(self) -> list[tuple[str, str]]:
-        """Return the mark of each release as SVG and its name. The list is empty if there is only one kind of mark."""
-        marks = [
-            (f'<svg class="key">{_mark(MARKERS[k % len(MARKERS)], 50, 7, colour, colour)}</svg>', name)
+        """Each kind of mark as SVG, and what it stands for."""
+        panels = [panel for _, of in self.sections.values() for panel in of]
+        shown = [shown for panel in panels for of in panel.numbers.values() for shown in of.values()]
+        found = [
+            (_mark(MARKERS[k % len(MARKERS)], 50, 7, colour, colour), name)
             for k, name in enumerate(self.releases)
             for colour in [SERIES[k % len(SERIES)]]
         ]
-        bar = '<svg class="key"><rect y="2" width="100%" height="10" fill="var(--line)"/></svg>'
-        return [*marks, (bar, self.bars)] if self.bars else marks if len(marks) > 1 else []
+        if self.bars:
+            found.append(('<rect y="2" width="100%" height="10" fill="var(--line)"/>', self.bars))
+        if any(each.lower != each.upper and not each.note for each in shown):
+            found.append((_line(0, 100, (7, 7), "muted", 1.6), self.interval))
+        if any(each.note and (each.value is not None or each.upper is not None) for each in shown):
+            hollow = _mark(MARKERS[0], 50, 7, "muted", "paper")
+            found.append((f"{_line(0, 100, (7, 7), 'muted', 1.6, True)}{hollow}", "cannot be judged"))
+        if any(panel.reference is not None for panel in panels):
+            found.append((_line(50, 50, (0, 14), "muted", 1), "best value"))
+        return [(f'<svg class="key">{mark}</svg>', words) for mark, words in found]
 
 
 def shade(error: float | None) -> str:

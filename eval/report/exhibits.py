@@ -53,7 +53,7 @@ def exhibits(report: Report) -> Iterator[Exhibit]:
 
 def _errors(report: Report) -> Iterator[Exhibit]:
     noisy = isinstance(report, PublicReport)
-    interval = " Lines are intervals. Groups that cannot be judged come first, on a dotted line." if noisy else ""
+    order = " Groups that cannot be judged come first, the others by the lower end of the interval." if noisy else ""
     measure, averaged = report.findings[0].measure, report.findings[0].averaged
     title = "How well each group is served"
     if noisy:
@@ -73,7 +73,7 @@ def _errors(report: Report) -> Iterator[Exhibit]:
         cell = "Each cell is the distance of a column's released values in a group, in per cent: total variation, or "
         cell += "for numbers the Wasserstein distance over the declared range; hatched where too few rows are."
     if averaged:
-        yield _by_group(report, "served", measure, title, reading + interval, error)
+        yield _by_group(report, "served", measure, title, reading + order, error)
     about = report.about
     for each in report.findings:
         what = "Errors of means" if noisy else "Distances"
@@ -88,7 +88,7 @@ def _errors(report: Report) -> Iterator[Exhibit]:
     overlap = Panel(numbers, "workload error (0 to 2)", False, shown=lambda x: f"{x:g}", limits=limits)
     title = "How far relations between columns are off"
     reading = "Each mark is a group's workload error over all marginals of three columns: 0 is best, 2 is no overlap."
-    yield _by_group(report, "workload", "workload error", title, reading + interval + _relations(report), overlap)
+    yield _by_group(report, "workload", "workload error", title, reading + _relations(report), overlap)
 
 
 def _relations(report: Report) -> str:
@@ -195,7 +195,9 @@ def _by_group(
     caption = f"{called.capitalize()} by group"
     tables = tables or (table_by_group(report, caption, numbers, WRITTEN[quantity]),)
     releases = [each.name for each in report.releases]
-    chart = Chart(name, title, reading, seen, {"": (_words(report), panels)}, releases)
+    level = f"{percent(report.audits[0].level)} interval" if isinstance(report, PublicReport) else ""
+    marks = releases if len(releases) > 1 else ["estimate" if level else "exact number"]
+    chart = Chart(name, title, reading, seen, {"": (_words(report), panels)}, marks, interval=level)
     return Exhibit(title, reading, chart, tables, "groups.csv")
 
 

@@ -11,7 +11,7 @@ import io
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from math import exp, isfinite
+from math import isfinite
 from pathlib import Path
 from statistics import mean
 
@@ -25,17 +25,25 @@ from equistrata.eval.report.pictures import DARK, LIGHT, SERIES, shorten, variab
 from equistrata.eval.report.relations import HOW_KEPT, relations_kept, relations_measured
 from equistrata.eval.report.tables import Table
 from equistrata.eval.report.templating import template
-from equistrata.eval.report.words import GROUPS_NAMED, count, groups_counted, percent, price, rows_in_words, two_digits
+from equistrata.eval.report.words import (
+    count,
+    first_names,
+    groups_counted,
+    odds_change,
+    percent,
+    price,
+    rows_in_words,
+    two_digits,
+)
 
 FORMAT = "equistrata expected audit 1"
 KIND = "expected"
 CSV = "expected.csv"
 HEADINGS = ("group", "rows", "rows_lower", "rows_upper", "known", "column", "distance")
 SURE = (
-    "On tables that were tested the median group was off by 0.8 to 1.2 times what was expected, groups of fewer than "
-    "ten rows by one and a half times as much. A group that is unlike all others may be off by more."
+    "On tested tables the median group was off by 0.8 to 1.2 times what was expected, groups of fewer than ten rows by "
+    "1.5 times. A group that is unlike all others may be off by more."
 )
-MOST_EXPONENT = 13.8  # a factor exp(ε) that is larger than a million is not informative
 PAID = "A paid audit (--epsilon) compares with the private rows."
 
 
@@ -152,11 +160,10 @@ class ExpectedReport:
             return [f"A column's released distribution is expected to be off by {off} on average."]
         said = []
         if unknown:
-            named = "; ".join(f"{group} ({self.rows[group]} rows)" for group in unknown[:GROUPS_NAMED])
-            more = f"; {len(unknown) - GROUPS_NAMED} more" if len(unknown) > GROUPS_NAMED else ""
+            named = first_names([f"{group} ({self.rows[group]} rows)" for group in unknown])
             said.append(
                 f"The error is not known for {len(unknown)} of {groups} groups, because their released rows may be "
-                f"noise: {named}{more}."
+                f"noise: {named}."
             )
         if known:
             first, column = known[0], self.worst_column(known[0])
@@ -173,12 +180,7 @@ class ExpectedReport:
     def promise(self) -> str:
         """Return the privacy cost in words, as a bound on the information that is released about one unit."""
         release = self.release
-        factor = two_digits(exp(release.epsilon)) if release.epsilon < MOST_EXPONENT else "more than a million"
-        return (
-            f"ε = {price(release.epsilon)}: with or without {self.unit} in the table, the odds of anything that is "
-            f"concluded from them differ by a factor of {factor} at most, except with probability δ = "
-            f"{price(release.delta)}."
-        )
+        return f"ε = {price(release.epsilon)}: {odds_change(release.epsilon, release.delta, release.odds_on)}."
 
     @property
     def details(self) -> list[str]:
@@ -283,16 +285,16 @@ def _by_group(report: ExpectedReport) -> Exhibit:
         for group, (low, high) in report.limits.items()
     }
     panels = (
+        Panel({KIND: sizes}, "rows (log scale)", shown=count, letters=LETTERS // 2),
         Panel({KIND: _shown(report, report.mean)}, "expected distance (log scale)", letters=LETTERS // 2),
-        Panel({KIND: sizes}, "rows, 95 % interval", shown=count, letters=LETTERS // 2),
     )
-    first = " Groups that are not known come first, and have no mark." if report.unknown else ""
-    reading = "Each line is a group. First how far its released distributions are expected to be off, averaged over "
-    reading += f"columns; then the interval of its number of rows.{first}"
+    first = " Groups that are not known come first, and have no distance." if report.unknown else ""
+    reading = "Each line is a group: left its number of rows, right how far its released distributions are expected to "
+    reading += f"be off, averaged over columns.{first}"
     words = {group: shorten(group, LONGEST_WORDS) for group in order}
     described = f"A dot plot of {len(order)} groups. {' '.join(report.opening)}"
     title = "How far each group is expected to be off"
-    chart = Chart("groups", title, reading, described, {"": (words, panels)})
+    chart = Chart("groups", title, reading, described, {"": (words, panels)}, ["estimate"], interval="95 % interval")
     people = {group: (count(report.people[group]),) if report.people else () for group in order}
     rows = tuple((group, report.rows[group], *people[group], report.off(group)) for group in order)
     headings = ("group", "rows (95 %)", *(["people, by their weights"] if report.people else []), "distance")

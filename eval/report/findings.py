@@ -47,44 +47,12 @@ NO_POSITIVE = "no row has the value that is predicted"
 class ReleaseFacts:
     """The information on the card of a release.
 
-    Attributes
-    ----------
-    name : str
-        The name of the release, which is unique in the report.
-    variant : str
-        The variant of the release.
-    folder : str
-        The name of the folder of the release, without its path.
-    mechanism : str
-        The name of the synthesizer.
-    strata : tuple of str
-        The columns that define the strata.
-    rows : int
-        The number of synthetic rows.
-    epsilon, delta, rho : float
-        The privacy cost.
-    source : str
-        The source of the private rows.
-    created, software : str
-        The time at which the release was made, and the software that made it.
-    private : bool
-        If True, the noise source was suitable for real releases.
-    caveats : tuple of str
-        The caveats on the card.
-    manifest : str
-        The SHA-256 hash of the manifest, in hexadecimal.
-    relations : mapping, optional
-        The relations between columns that were measured. None if the card does not have them.
-    title : str
-        The title on the card.
-    how : str
-        The method by which the rows were made, such as the choice of marginals, or the use of several synthesizers.
-    held_out : float
-        The probability that a row is in no measurement.
-    bound : str
-        The effect of a bound on the rows of a unit. Empty if there is no bound.
-    people : People, optional
-        The information about the survey weight. None if there is no survey weight.
+    `manifest` is the SHA-256 of its manifest, in hexadecimal. `relations` are the card's; None where it has none.
+    `title` is what the card is called; `how`, from the card, how the rows were made: one choice of marginals, or
+    several synthesizers; `held_out` the chance of a row to be in no measurement;
+    `bound` what a bound on the rows of a unit means for numbers, empty where there is none;
+    `people` what it says of a survey weight, None without one;
+    `odds_on` which odds of an attacker the price bounds, after "odds".
     """
 
     name: str
@@ -108,6 +76,7 @@ class ReleaseFacts:
     held_out: float = 0.0
     bound: str = ""
     people: People | None = None
+    odds_on: str = "that a person with one row is in the table"
 
 
 @dataclass(frozen=True)
@@ -170,8 +139,9 @@ class Findings:
 
     @cached_property
     def below_noise(self) -> tuple[str, ...]:
-        """Return the strata that have an error below the noise floor or no synthetic rows."""
-        return tuple(label for label, shown in self.served.items() if label != ALL_ROWS and shown.note)
+        """The strata with an error below the noise floor, or without synthetic rows, as figures order them."""
+        hidden = [label for label, shown in self.served.items() if label != ALL_ROWS and shown.note]
+        return tuple(sorted(hidden, key=lambda label: self.served[label].order))
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ WORST = 4
 
 NOT_KNOWN = "not known"
 USE = (
-    "Estimate counts, shares, means and regressions, with error bars. Do not interpret individual rows; they do not "
-    "describe real people. Do not compare groups whose difference is smaller than the expected error."
+    "Estimate counts, shares, means and regressions, with error bars (equistrata estimate). Intervals from the rows "
+    "alone are too narrow. Do not interpret individual rows; they do not describe real people. Do not compare groups "
+    "whose difference is smaller than the expected error, nor groups of which it is not known."
 )
 
 

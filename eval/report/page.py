@@ -30,6 +30,7 @@ from equistrata.eval.report.verdict import Verdict, verdict
 from equistrata.eval.report.words import interval, percent, price
 
 AUDIT_FORMAT = "equistrata audit 1"
+NO_PEOPLE = ("people", None)
 SCHEMA = Path(__file__).with_name("audit.schema.json")
 
 
@@ -68,7 +69,7 @@ def to_document(report: Report, said: Verdict) -> dict[str, Any]:
     about = report.about
     audits: tuple[PublicAudit | InternalAudit, ...] = report.audits
     releases = [
-        {name: value for name, value in asdict(release).items() if name != "people" or value is not None}
+        {name: value for name, value in asdict(release).items() if name != "odds_on" and (name, value) != NO_PEOPLE}
         | {"worst": found.worst, "untold": found.below_noise, "lost": found.lost}
         | {"measure": found.measure, "averaged": found.averaged}
         | {"served": found.served, "errors": found.errors, "synthetic": audit.synthetic, "audit": audit.to_dict()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,19 @@ from equistrata.data.strata import MIN_SHARE
 from equistrata.eval.report.findings import DISTANCE, ERROR_OF_MEANS, Comparison, Findings, ReleaseFacts
 from equistrata.eval.report.group_errors import Shown, judged, may_be_largest, may_be_least
 from equistrata.eval.report.report import About, InternalReport, Report
-from equistrata.eval.report.words import GROUPS_NAMED, count, interval, percent, price, rate, ratio, several
+from equistrata.eval.report.words import (
+    GROUPS_NAMED,
+    count,
+    first_names,
+    interval,
+    odds_change,
+    percent,
+    price,
+    rate,
+    ratio,
+    round_up,
+    several,
+)
 from equistrata.eval.scores.tables import ALL_ROWS
 
 PAPERS = (
@@ -60,38 +71,22 @@ _MEASURES = {
 
 @dataclass(frozen=True)
 class ReleaseVerdict:
-    """The verdict on one release.
-
-    Attributes
-    ----------
-    name : str
-        The name of the release.
-    made : str
-        A line about its mechanism and its privacy cost.
-    sentences : tuple of str
-        The sentences of the verdict.
-    """
+    """The verdict on one release: who is served worst, all else, and how it was made and at what price."""
 
     name: str
     made: str
-    sentences: tuple[str, ...]
+    served: tuple[str, ...]
+    others: tuple[str, ...]
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All of it."""
+        return (*self.served, *self.others)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The first sentences of a report.
-
-    Attributes
-    ----------
-    opening : tuple of str
-        Sentences about the audited releases and the privacy cost.
-    releases : tuple of ReleaseVerdict
-        The verdict on each release.
-    comparison : tuple of str
-        Sentences about the differences between the releases.
-    caveats : tuple of str
-        Sentences about the limits of the audit.
-    """
+    """What was audited, its price and how sure it is; each release, how they differ, what to keep in mind."""
 
     opening: tuple[str, ...]
     releases: tuple[ReleaseVerdict, ...]
@@ -100,42 +95,59 @@ class Verdict:
 
 
 def verdict(report: Report) -> Verdict:
-    """Return the first sentences of a report, which are computed from its numbers."""
+    """What a report says first, in words that follow from its numbers."""
+    called = "the release" if len(report.releases) == 1 else ""
     releases = tuple(
-        ReleaseVerdict(each.release.name, _made(each.release), tuple(_on_release(each, report.about)))
+        ReleaseVerdict(
+            each.release.name,
+            _made(each.release),
+            _on_groups(each, report.about, called),
+            tuple(_others(each, report.about)),
+        )
         for each in report.findings
     )
     comparison = tuple(_compared(each, report) for each in report.comparisons if each.differences)
-    return Verdict((_what(report), _total_price(report)), releases, comparison, tuple(_caveats(report)))
+    opening = (_what(report), _total_price(report), _how_sure(report))
+    return Verdict(opening, releases, comparison, tuple(_caveats(report)))
 
 
 def _what(report: Report) -> str:
     about, releases = report.about, report.releases
     number = SMALL_NUMBERS[len(releases)] if len(releases) < len(SMALL_NUMBERS) else str(len(releases))
     whom = f"{len(about.groups)} groups by {about.grouping}" if about.strata.columns else "all rows together"
-    people = f"{_plural('release', len(releases))} of synthetic rows, made from private rows ({about.rows})"
-    return f"{number} {people}, audited for {whom}."
+    rows = f"{several([count(each.rows) for each in releases])} synthetic rows"
+    what = rows if len(releases) == 1 else f"{number} releases ({rows})"
+    return f"{what}, made from private rows ({about.rows}), audited for {whom}."
 
 
 def _total_price(report: Report) -> str:
     prices = {(each.epsilon, each.delta) for each in report.releases}
-    one = len(report.releases) == 1
+    one, on = len(report.releases) == 1, report.releases[0].odds_on
     if len(prices) == 1:
         ((epsilon, delta),) = prices
         said = f"{'The' if one else 'Each'} release cost ε = {price(epsilon)} at δ = {price(delta)}"
     else:
         said = "The releases cost " + several([f"ε = {price(each.epsilon)} ({each.name})" for each in report.releases])
     if isinstance(report, InternalReport):
-        return f"{said}. This audit is internal: its numbers are exact, so it cost nothing and may not be published."
+        odds = odds_change(*max(prices), on)
+        return f"{said}{'' if one else ', each alone'}: {odds}. This audit cost nothing, and may not be published."
     paid, which = report.price, _plural("release", len(report.releases))
     audits = f"{which} and audit"
     if report.earlier:
         where = "its folder" if one else "their folders"
         audits = f"{which}, {report.earlier} earlier {_plural('audit', report.earlier)} in {where} and this audit"
+    together = round_up(report.together)
     return (
         f"{said}; this audit cost ε = {price(paid.epsilon)} at δ = {price(paid.delta)}. Together, {audits} cost at "
-        f"most ε = {_up(report.together)} at δ = {price(paid.delta)}."
+        f"most ε = {together:,.10g}: {odds_change(together, paid.delta, on)}."
     )
+
+
+def _how_sure(report: Report) -> str:
+    if isinstance(report, InternalReport):
+        return "Every number is exact for these private rows, so it has no interval."
+    level = percent(report.audits[0].level)
+    return f"Every number from private rows is noisy, and has a {level} interval of its own."
 
 
 def _made(release: ReleaseFacts) -> str:
@@ -144,11 +156,17 @@ def _made(release: ReleaseFacts) -> str:
     return f"{how}; {count(release.rows)} rows; {cost}"
 
 
-def _on_release(found: Findings, about: About) -> Iterator[str]:
-    """Yield sentences about the groups that are not known, and then about the worst of the other groups."""
+def _on_groups(found: Findings, about: About, called: str = "") -> tuple[str, ...]:
+    """The groups that are not known first, then the worst of the others, if the intervals say which it is."""
+    return (*_not_known(found, about), *_worst(found, about, called or found.release.name))
+
+
+def _others(found: Findings, about: About) -> Iterator[str]:
+    """All else: every group that is not known, all rows, relations, and the classifier."""
     said = _MEASURES[found.measure]
-    yield from _not_known(found, about)
-    yield from _worst(found, about)
+    for reason, labels in _unknown(found, about).items():
+        if len(labels) > GROUPS_NAMED:
+            yield f"{reason}, all {len(labels)}: {'; '.join(about.names[label] for label in labels)}."
     if ALL_ROWS in found.served and found.averaged:
         yield f"Over all rows, {said.of_all.format(interval(found.served[ALL_ROWS], said.write))}."
     yield from _on_relations(found, about)
@@ -160,27 +178,28 @@ def _on_release(found: Findings, about: About) -> Iterator[str]:
         yield f"{right}."
 
 
-def _not_known(found: Findings, about: About) -> Iterator[str]:
-    """Yield sentences about the groups that cannot be judged, with the reason."""
+def _unknown(found: Findings, about: About) -> dict[str, Sequence[str]]:
+    """Why groups cannot be judged, and which."""
     hidden = [label for label in found.below_noise if label not in found.lost and found.averaged]
     left = [label for label in about.groups if label not in found.served]
-    reasons = {
+    return {
         "Without any synthetic row": found.lost,
         "Not known at this price, because noise hides their errors": hidden,
         f"Not known, because each has under {100 * MIN_SHARE:g}\u00a0% of the rows": left,
     }
-    for reason, labels in reasons.items():
+
+
+def _not_known(found: Findings, about: About) -> Iterator[str]:
+    """The groups that cannot be judged, and why."""
+    for reason, labels in _unknown(found, about).items():
         if labels:
-            names = "; ".join(about.names[label] for label in labels)
+            names = first_names([about.names[label] for label in labels])
             yield f"{reason}: {len(labels)} of the {len(about.groups)} groups ({names})."
 
 
-def _worst(found: Findings, about: About) -> Iterator[str]:
-    """Yield a sentence about the group with the largest error.
-
-    If the intervals do not show which group it is, the sentence names the groups that it may be.
-    """
-    seen, worst, name, said = found.judged, found.worst, found.release.name, _MEASURES[found.measure]
+def _worst(found: Findings, about: About, name: str) -> Iterator[str]:
+    """The group that is served worst, where its interval is above the others'; else the groups that it may be."""
+    seen, worst, said = found.judged, found.worst, _MEASURES[found.measure]
     off = {label: interval(found.served[label], said.write) for label in seen}
     among = f"Of the {len(seen)} groups that can be judged, " if len(seen) < len(about.groups) else ""
     if len(seen) == 1 and among:
@@ -188,12 +207,12 @@ def _worst(found: Findings, about: About) -> Iterator[str]:
         only = f"only {first} can be judged, {said.short.format(off[seen[0]])}"
         yield f"Which group is served worst is not known: {only}."
     elif len(worst) == 1:
-        yield f"{among}{name} serves {about.names[worst[0]]} worst: {said.of_group.format(off[worst[0]])}."
+        whole = among + name if among or name == found.release.name else name.capitalize()
+        yield f"{whole} serves {about.names[worst[0]]} worst: {said.of_group.format(off[worst[0]])}."
     elif worst:
-        named = "; ".join(f"{about.names[label]}, {said.short.format(off[label])}" for label in worst[:GROUPS_NAMED])
-        more = f"; {len(worst) - GROUPS_NAMED} more" if len(worst) > GROUPS_NAMED else ""
+        named = first_names([f"{about.names[label]}, {said.short.format(off[label])}" for label in worst])
         which = f"{among}{'which' if among else 'Which'} group {name} serves worst is not known"
-        yield f"{which}. Their intervals leave {len(worst)} of them: {named}{more}."
+        yield f"{which}. Their intervals leave {len(worst)} of them: {named}."
 
 
 def _extreme(
@@ -274,19 +293,9 @@ def _caveats(report: Report) -> Iterator[str]:
             f"Errors of means read codes. Those of {named} have no order, so they are in no group's error: only "
             "an internal audit measures their distances."
         )
-    noisy, level = "Every number from private rows is noisy", percent(report.audits[0].level)
-    yield f"{noisy} and has an interval at {level} coverage, each interval by itself."
     if not report.price.charged_as:
         yield "No ledger was charged for this audit: its price must be added to the account of these rows by hand."
 
 
 def _plural(noun: str, number: int) -> str:
     return noun if number == 1 else f"{noun}s"
-
-
-def _up(epsilon: float) -> str:
-    """Return an ε with three digits. It is rounded up, so that the cost is not larger than the number that is shown."""
-    if not 0 < epsilon < math.inf:
-        return price(epsilon)
-    step = 10.0 ** (math.floor(math.log10(epsilon)) - 2)
-    return f"{math.ceil(epsilon / step - 1e-9) * step:.3g}"

@@ -17,7 +17,8 @@ from equistrata.data.strata import MIN_SHARE
 from equistrata.eval.report.group_errors import Shown, judged, may_be_largest
 from equistrata.eval.scores.tables import ALL_ROWS
 
-GROUPS_NAMED = 3  # the largest number of groups that a sentence names
+GROUPS_NAMED = 3  # in one sentence
+MOST_EXPONENT = 13.8  # of e: a larger factor than a million says nothing
 
 
 def percent(share: float) -> str:
@@ -53,6 +54,40 @@ def price(x: float) -> str:
     ('1e-9', '0.5')
     """
     return f"{x:g}".replace("e-0", "e-").replace("e+0", "e")
+
+
+def round_up(x: float) -> float:
+    """A bound to three digits, never lower than it is.
+
+    >>> round_up(1.4401), round_up(math.e), round_up(22026.5)
+    (1.45, 2.72, 22100.0)
+    """
+    if not 0 < x < math.inf:
+        return x
+    step = 10.0 ** (math.floor(math.log10(x)) - 2)
+    return round(math.ceil(x / step - 1e-9) * step, 12)
+
+
+def odds_change(epsilon: float, delta: float, odds_on: str) -> str:
+    """The most by which an attacker's odds on one unit can change.
+
+    >>> odds_change(1.0, 1e-9, "that you are in it")
+    "an attacker's odds that you are in it change by a factor of at most 2.72 (e^ε), except with probability δ = 1e-9"
+    """
+    factor = f"of at most {round_up(math.exp(epsilon)):,.10g}" if epsilon < MOST_EXPONENT else "of more than a million"
+    change = "change" if epsilon < MOST_EXPONENT else "may change"
+    odds = f"an attacker's odds {odds_on} {change} by a factor {factor} (e^ε)"
+    return f"{odds}, except with probability δ = {price(delta)}"
+
+
+def first_names(names: Sequence[str]) -> str:
+    """Some names, and how many more there are.
+
+    >>> first_names("abc"), first_names("abcde")
+    ('a; b; c', 'a; b; c; 2 more')
+    """
+    more = [f"{len(names) - GROUPS_NAMED} more"] if len(names) > GROUPS_NAMED else []
+    return "; ".join([*names[:GROUPS_NAMED], *more])
 
 
 def count(x: float) -> str:

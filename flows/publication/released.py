@@ -125,10 +125,20 @@ def facts(releases: Sequence[Released]) -> tuple[ReleaseFacts, ...]:
             how=_how(release),
             held_out=float(release.card.get("held_out", 0.0)),
             people=release.people,
+            odds_on=odds_on(release.card),
             bound=unit_of(release.card).left_out_words(release.card.get("unit_sizes")),
         )
         for release, name in zip(releases, names, strict=True)
     )
+
+
+def odds_on(card: Mapping[str, Any]) -> str:
+    """Which odds of an attacker the price bounds: on what two neighbouring tables differ by."""
+    unit = unit_of(card)
+    alone, rows = unit.column is None or unit.unique, f"the rows of one {unit.column}"
+    if str(card["guarantee"].get("relation")).startswith("replace"):
+        return "on what the row of one person holds" if alone else f"on what {rows} hold"
+    return "that a person with one row is in the table" if alone else f"that {rows} are in the table"
 
 
 def _how(release: Released) -> str:

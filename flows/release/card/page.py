@@ -93,7 +93,7 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
     shown |= {"wide_bins": (), "means_apart": (), "raked": {}, "audits": (), **card}
     try:
         page = template(Path(__file__).with_name("card.md.j2"))
-        return page.render(
+        text = page.render(
             card=shown,
             means=means,
             group=card["groups"],
@@ -114,6 +114,7 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
             shares=_shares_line(card["strata"]["shares"] or {}),
             uninformative=uninformative_notes(means),
         )
+        return f"{text.rstrip()}\n"
     except UndefinedError as error:
         raise KeyError(str(error)) from None
 

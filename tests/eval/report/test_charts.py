@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 from matplotlib.figure import Figure
 
-from equistrata.eval.report.charts import MARKERS, Panel, shade
+from equistrata.eval.report.charts import MARKERS, Chart, Panel, shade
 from equistrata.eval.report.group_errors import Shown
 from equistrata.eval.report.words import count
 from equistrata.flows.cli.reading.figure import save_plot
@@ -53,6 +53,18 @@ def test_numbers_of_no_size_have_an_axis():
     for panel in (Panel({}), Panel({"one": {"a": Shown(0.0)}}), Panel({"one": {}}, log=False, limits=(0.0, 1.0))):
         assert len(panel.ticks) >= 2
         ElementTree.fromstring(panel.strip("a"))
+
+
+def test_a_legend_names_each_kind_of_mark_that_is_there_and_no_other():
+    whole, hidden = Shown(0.1, 0.05, 0.2), Shown(0.1, 0.0, 0.9, "noise")
+
+    def legend(numbers, **more):
+        panel = Panel({"one": numbers}, **more)
+        return [words for _, words in Chart("n", "t", "r", "d", {"": ({}, (panel,))}, ["estimate"]).legend]
+
+    assert legend({"a": Shown(0.1), "b": Shown(None, note="not known")}) == ["estimate"]
+    assert legend({"a": whole}) == ["estimate", "interval"]
+    assert legend({"a": hidden}, reference=1.0) == ["estimate", "cannot be judged", "best value"]
 
 
 def test_shades_follow_their_legend():

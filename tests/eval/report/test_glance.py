@@ -97,5 +97,14 @@ def test_groups_that_may_be_noise_come_first_as_not_known_everywhere(expected, c
     assert (tmp_path / "expected.csv").read_text("utf-8").splitlines()[1].startswith("A 1,17,9,25,no,Z,0.2")
 
 
+@pytest.mark.parametrize("private", [True, False])
+def test_a_release_with_seeded_noise_is_called_not_private_and_caveats_stand_by_the_price(expected, tmp_path, private):
+    """Such a page had promised its ε."""
+    release = replace(expected.release, private=private, caveats=("The price is a claim.",))
+    page = write_expected(replace(expected, release=release), tmp_path).read_text("utf-8")
+    assert ("Not private:" in page) == (not private)
+    assert "δ = 1e-9. The price is a claim.</dd>" in page
+
+
 def test_a_sum_over_many_groups_has_no_exponent(expected):
     assert "the maximum is 190." in expected.details[0]

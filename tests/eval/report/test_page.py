@@ -4,9 +4,11 @@ and a printed page.
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from browsing import SIZES, chromium, first_picture, opened, too_wide, violations
-from report_fixtures import HISTORY, facts, internal_report, public_report
+from report_fixtures import FAIR, HISTORY, facts, internal_report, public_report
 
 from equistrata.eval.report.expected import ExpectedReport, write_expected
 from equistrata.eval.report.glance import Contents
@@ -14,7 +16,8 @@ from equistrata.eval.report.page import write_report
 from equistrata.eval.report.tables import Table, csv_files
 from equistrata.eval.report.verdict import verdict
 
-FIRST_PICTURE = 1000  # at most, in milliseconds, if the page is loaded from disk
+LOW = {"desktop": 800, "phone": 844}  # the lower end of a small screen
+FIRST_PICTURE = 1000  # milliseconds from disk, at the most
 TOUCHING = """figure => [...figure.querySelectorAll('.axis svg')].flatMap(svg => {
     const boxes = [...svg.querySelectorAll('text')].map(text => text.getBoundingClientRect());
     return boxes.slice(1).filter((box, i) => box.left < boxes[i].right + 2);
@@ -83,15 +86,16 @@ def test_a_page_as_it_is_seen(browser, reports, kind, scheme, size):
         looks_right(page, wrong, size, scheme, 4)
 
 
-@SEEN
-def test_a_free_audits_page_as_it_is_seen(browser, tmp_path, scheme, size):
-    groups = {f"Group number {place}, of the second kind": 10.0**place for place in range(1, 8)}
+def free_report(number=7, columns=3):
+    """A free audit's report of so many groups and columns."""
+    groups = {f"Group number {place}, of the second kind": 10.0 ** min(place, 9) for place in range(1, number + 1)}
+    factors = {"AGE": 3.0, "WORK": 20.0, "HEALTH": 0.5} | {f"OF {place}": 1.0 for place in range(columns - 3)}
     distances = {
-        name: {group: min(factor / rows, 1.0) for group, rows in groups.items()}
-        for name, factor in {"AGE": 3.0, "WORK": 20.0, "HEALTH": 0.5}.items()
+        name: {group: min(factor / rows, 1.0) for group, rows in groups.items()} for name, factor in factors.items()
     }
     tables = [Table(f"{name} & more", ("a", "b"), (("one", "<two>"),) * 3) for name in ("People", "Files", "Means")]
-    report = ExpectedReport(
+    called = {"AGE": "Age", "WORK": "Usual hours of work", "HEALTH": "Health"}
+    return ExpectedReport(
         title="A title <of> the steward's",
         agency="An agency",
         contact="data@example.org",
@@ -104,13 +108,18 @@ def test_a_free_audits_page_as_it_is_seen(browser, tmp_path, scheme, size):
         parity_distance=1.2,
         counted=7.0,
         covered=frozenset(groups),
-        called={"AGE": "Age", "WORK": "Usual hours of work", "HEALTH": "Health"},
+        called={name: called.get(name, name) for name in distances},
         not_measured=("Age and Health",),
         replicates=50,
         made="2026-11-23T10:00:00+00:00",
         software="equistrata",
         contents=Contents(*tables),
     )
+
+
+@SEEN
+def test_a_free_audits_page_as_it_is_seen(browser, tmp_path, scheme, size):
+    report = free_report()
     with opened(browser, write_expected(report, tmp_path).as_uri(), size, scheme) as (page, wrong):
         said = page.locator("#verdict").inner_text().replace("\xa0", " ")
         assert "largest expected error is that of Group number 1" in said
@@ -184,13 +193,52 @@ def test_tables_are_downloaded_from_the_page_itself(browser, reports, tmp_path):
         assert all(text.startswith("request: data:text/csv") for text in wrong)
 
 
+@pytest.mark.parametrize("size", ["desktop", "phone"])
+def test_the_first_screen_says_who_is_served_worst_how_sure_that_is_and_at_what_price(browser, tmp_path, size):
+    pages = [write_expected(free_report(), tmp_path)]
+    for make in (public_report, internal_report):
+        folder = tmp_path / make.__name__
+        folder.mkdir()
+        pages.append(write_report(make(tables={"fair": FAIR}), folder))
+    for place in pages:
+        with opened(browser, place.as_uri(), size) as (page, _):
+            texts = page.locator("#verdict .lead, #verdict .release p, #verdict .short > *").all()
+            first = [each for each in texts if (box := each.bounding_box())["y"] + box["height"] <= LOW[size]]
+            said = " ".join(each.inner_text() for each in first)
+            assert "worst" in said or "the largest expected error" in said.lower()
+            assert "an attacker's odds that a person with one row is in the table change by a factor of at most" in said
+            assert "How sure" in said
+            assert "1,000" in said
+
+
+def pages_of(pdf):
+    return len(re.findall(rb"/Type\s*/Page\b", pdf))
+
+
+def test_a_release_s_page_takes_two_sheets_and_an_audit_s_figures_begin_anew(browser, reports, tmp_path):
+    with opened(browser, write_expected(free_report(18, 8), tmp_path).as_uri()) as (page, _):
+        assert 1 <= pages_of(page.pdf(prefer_css_page_size=True)) <= 2
+        page.emulate_media(media="print")
+        assert page.locator(".paper").is_visible()
+        assert not page.locator("#method").is_visible()
+        assert page.locator(".shaded").is_visible()
+    for _, address in reports.values():
+        with opened(browser, address) as (page, _):
+            page.emulate_media(media="print")
+            breaks = page.evaluate(
+                "[...document.querySelectorAll('.exhibit')].map(each => getComputedStyle(each).breakBefore)"
+            )
+            assert [place for place, found in enumerate(breaks) if found == "page"] == [3]  # after one map a release
+
+
 def test_on_paper(browser, reports):
     for kind, (_, address) in reports.items():
         with opened(browser, address, scheme="dark") as (page, _):
             page.emulate_media(media="print", color_scheme="dark")
             assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
             assert not page.locator("nav").is_visible()
-            assert page.locator("details table").first.is_visible()  # the folded details are printed
+            assert not page.locator("details").first.is_visible()  # the numbers of a figure, which is printed
+            assert page.locator(".paper").is_visible()  # and says so
             assert page.locator("svg.strip").first.is_visible()
             assert page.locator(".banner").is_visible()
             assert (page.evaluate("getComputedStyle(document.querySelector('.banner')).position") == "fixed") == (

@@ -45,7 +45,7 @@ from equistrata.eval.report.group_errors import Shown
 from equistrata.eval.report.page import SCHEMA as DOCUMENT_SCHEMA
 from equistrata.eval.report.page import write_report
 from equistrata.eval.report.tables import WRITTEN, csv_files, published_means, summary
-from equistrata.eval.report.verdict import _on_release, verdict
+from equistrata.eval.report.verdict import _on_groups, verdict
 
 WATERMARK = "internal: computed from private rows"
 VALIDATOR = Draft202012Validator(json.loads(DOCUMENT_SCHEMA.read_text("utf-8")))
@@ -245,10 +245,10 @@ def test_the_verdict_names_the_group_that_was_spoiled(public, internal, pages):
 
 
 def sentences_of(report, **errors):
-    """Return the sentences for the first release if the groups have the given errors in all columns."""
+    """The sentences on the first release's groups if they had these errors in all columns."""
     found = report.findings[0]
     of = {label.replace("_", "="): shown for label, shown in errors.items()} | {"all": Shown(0.01, 0.0, 0.04)}
-    return list(_on_release(replace(found, errors=dict.fromkeys(found.averaged, of)), report.about))
+    return list(_on_groups(replace(found, errors=dict.fromkeys(found.averaged, of)), report.about))
 
 
 GOOD = Shown(0.01, 0.005, 0.015)
@@ -306,7 +306,7 @@ def test_headline_table_and_figure_name_one_worst_group_or_none(public, numbers)
     named = [
         label
         for label in labels
-        if f"serves {report.about.names[label]} worst" in " ".join(_on_release(found, report.about))
+        if f"serves {report.about.names[label]} worst" in " ".join(_on_groups(found, report.about))
     ]
     cell = {row[0]: row[1] for row in summary(report).rows}["worst group"]
     seen = next(exhibits(report)).chart.description
@@ -339,7 +339,7 @@ def test_what_is_too_small_is_said_not_ranked():
     (found, _), (said, _) = report.findings, verdict(report).releases
     assert set(found.below_noise) == {"G=x", "G=y", "G=z"}
     assert said.sentences[0] == (
-        "Not known at this price, because noise hides their errors: 3 of the 3 groups (G x; G y; G z)."
+        "Not known at this price, because noise hides their errors: 3 of the 3 groups (G z; G y; G x)."
     )
     assert said.sentences[1].startswith("Over all rows")
 
@@ -462,7 +462,8 @@ def test_every_chart_has_words_and_the_theme_s_colours(pages):
         charts = re.findall(r'<figure class="chart" id="(.*?)" role="img" aria-label="(.*?)">', pages[kind])
         assert {name for name, _ in charts} == served | more
         assert all(len(label) > 30 for _, label in charts)
-        assert pages[kind].count('class="shaded"') == 2  # the errors by column for each of the two releases
+        assert pages[kind].count('<p class="legend">') == len(charts)
+        assert pages[kind].count('class="shaded"') == 2  # of errors by column, one for each release
         ids = re.findall(r'\sid="([^"]*)"', pages[kind])
         assert len(ids) == len(set(ids))
         assert not re.search("#(?:1f6f8b|b4531a)", re.sub(r":root \{.*?\}", "", pages[kind]))

@@ -14,6 +14,7 @@ from equistrata.data.schema import Column, Schema
 from equistrata.data.sources import FolktablesSource
 from equistrata.data.units.unit import Unit
 from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.publication.released import odds_on
 from equistrata.flows.publication.verified import release_faults
 from equistrata.flows.release.card.document import HOUSEHOLDS, RunRecord, _relations, release_card
 from equistrata.flows.release.card.groups import GROUPS, group_table, unit_of
@@ -129,6 +130,29 @@ def test_the_card_of_replaced_units_is_about_these():
     assert "| units replaced | 1 | 2 |" in page
     assert "group of two" not in page
     assert unit_of(made) == unit
+
+
+def test_a_card_has_its_sections_in_the_order_of_the_pages():
+    """Who is served how well, the price, what to keep in mind, what is here, and how it was made."""
+    served = {"parity_distance": 0.03, "counted": 1.4, "distance": 0.02, "groups": []}
+    means = {"outcomes": {"AGE": {"coinpress": {"value": 40.0, "lower": 39.0, "upper": 41.0}}}}
+    found = re.findall("^## (.*)", card_markdown(card(plan()) | {"served": served}, means), re.MULTILINE)
+    served, *others = found
+    assert served == "How far groups are expected to be off"
+    assert others == ["Price", "Keep in mind", "What is here", "Means", "How it was made"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "odds"),
+    [
+        (Unit(), "that a person with one row is in the table"),
+        (Unit("HOME", 4), "that the rows of one HOME are in the table"),
+        (Unit("HOME", 4, relation="replace-one"), "on what the rows of one HOME hold"),
+        (Unit("ID", 1, unique=True), "that a person with one row is in the table"),
+    ],
+)
+def test_pages_say_which_odds_the_price_bounds(unit, odds):
+    assert odds_on(card(replace(plan(), unit=unit))) == odds
 
 
 def test_a_price_that_changes_takes_its_table_with_it():
