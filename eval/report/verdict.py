@@ -71,7 +71,19 @@ _MEASURES = {
 
 @dataclass(frozen=True)
 class ReleaseVerdict:
-    """The verdict on one release: who is served worst, all else, and how it was made and at what price."""
+    """The verdict on one release.
+
+    Attributes
+    ----------
+    name : str
+        The name of the release.
+    made : str
+        The mechanism, the number of rows and the privacy cost.
+    served : tuple of str
+        The sentences about the groups with unknown errors and with the largest error.
+    others : tuple of str
+        The other sentences.
+    """
 
     name: str
     made: str
@@ -80,13 +92,25 @@ class ReleaseVerdict:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """All of it."""
+        """All sentences of the verdict."""
         return (*self.served, *self.others)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was audited, its price and how sure it is; each release, how they differ, what to keep in mind."""
+    """The first sentences of a report.
+
+    Attributes
+    ----------
+    opening : tuple of str
+        The sentences about the audited tables, the privacy cost and the uncertainty.
+    releases : tuple of ReleaseVerdict
+        The verdict on each release.
+    comparison : tuple of str
+        The sentences that compare the releases.
+    caveats : tuple of str
+        The limits of the report.
+    """
 
     opening: tuple[str, ...]
     releases: tuple[ReleaseVerdict, ...]
@@ -95,7 +119,7 @@ class Verdict:
 
 
 def verdict(report: Report) -> Verdict:
-    """What a report says first, in words that follow from its numbers."""
+    """Return the first sentences of a report, which are computed from its numbers."""
     called = "the release" if len(report.releases) == 1 else ""
     releases = tuple(
         ReleaseVerdict(
@@ -157,12 +181,12 @@ def _made(release: ReleaseFacts) -> str:
 
 
 def _on_groups(found: Findings, about: About, called: str = "") -> tuple[str, ...]:
-    """The groups that are not known first, then the worst of the others, if the intervals say which it is."""
+    """Return sentences about the groups that are not known, and then about the worst of the other groups."""
     return (*_not_known(found, about), *_worst(found, about, called or found.release.name))
 
 
 def _others(found: Findings, about: About) -> Iterator[str]:
-    """All else: every group that is not known, all rows, relations, and the classifier."""
+    """Yield sentences about all unknown groups, all rows, the relations between columns, and the classifier."""
     said = _MEASURES[found.measure]
     for reason, labels in _unknown(found, about).items():
         if len(labels) > GROUPS_NAMED:
@@ -179,7 +203,7 @@ def _others(found: Findings, about: About) -> Iterator[str]:
 
 
 def _unknown(found: Findings, about: About) -> dict[str, Sequence[str]]:
-    """Why groups cannot be judged, and which."""
+    """Return the groups that cannot be judged, by the reason."""
     hidden = [label for label in found.below_noise if label not in found.lost and found.averaged]
     left = [label for label in about.groups if label not in found.served]
     return {
@@ -190,7 +214,7 @@ def _unknown(found: Findings, about: About) -> dict[str, Sequence[str]]:
 
 
 def _not_known(found: Findings, about: About) -> Iterator[str]:
-    """The groups that cannot be judged, and why."""
+    """Yield sentences about the groups that cannot be judged, with the reason."""
     for reason, labels in _unknown(found, about).items():
         if labels:
             names = first_names([about.names[label] for label in labels])
@@ -198,7 +222,10 @@ def _not_known(found: Findings, about: About) -> Iterator[str]:
 
 
 def _worst(found: Findings, about: About, name: str) -> Iterator[str]:
-    """The group that is served worst, where its interval is above the others'; else the groups that it may be."""
+    """Yield a sentence about the group with the largest error.
+
+    If the intervals overlap, the sentence names all groups that can have the largest error.
+    """
     seen, worst, said = found.judged, found.worst, _MEASURES[found.measure]
     off = {label: interval(found.served[label], said.write) for label in seen}
     among = f"Of the {len(seen)} groups that can be judged, " if len(seen) < len(about.groups) else ""

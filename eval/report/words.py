@@ -17,8 +17,8 @@ from equistrata.data.strata import MIN_SHARE
 from equistrata.eval.report.group_errors import Shown, judged, may_be_largest
 from equistrata.eval.scores.tables import ALL_ROWS
 
-GROUPS_NAMED = 3  # in one sentence
-MOST_EXPONENT = 13.8  # of e: a larger factor than a million says nothing
+GROUPS_NAMED = 3  # the largest number of groups that are named in one sentence
+MOST_EXPONENT = 13.8  # the largest ε with a factor below a million; larger factors are not informative
 
 
 def percent(share: float) -> str:
@@ -57,7 +57,7 @@ def price(x: float) -> str:
 
 
 def round_up(x: float) -> float:
-    """A bound to three digits, never lower than it is.
+    """Round a bound up to three digits.
 
     >>> round_up(1.4401), round_up(math.e), round_up(22026.5)
     (1.45, 2.72, 22100.0)
@@ -69,7 +69,7 @@ def round_up(x: float) -> float:
 
 
 def odds_change(epsilon: float, delta: float, odds_on: str) -> str:
-    """The most by which an attacker's odds on one unit can change.
+    """Return a sentence about the largest change of an attacker's odds about one unit.
 
     >>> odds_change(1.0, 1e-9, "that you are in it")
     "an attacker's odds that you are in it change by a factor of at most 2.72 (e^ε), except with probability δ = 1e-9"
@@ -81,7 +81,7 @@ def odds_change(epsilon: float, delta: float, odds_on: str) -> str:
 
 
 def first_names(names: Sequence[str]) -> str:
-    """Some names, and how many more there are.
+    """Return the first names and the number of the other names.
 
     >>> first_names("abc"), first_names("abcde")
     ('a; b; c', 'a; b; c; 2 more')
