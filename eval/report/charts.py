@@ -166,7 +166,7 @@ class Chart:
 
     @property
     def legend(self) -> list[tuple[str, str]]:
-        """Each kind of mark as SVG, and what it stands for."""
+        """Return each kind of mark as SVG, and its meaning."""
         panels = [panel for _, of in self.sections.values() for panel in of]
         shown = [shown for panel in panels for of in panel.numbers.values() for shown in of.values()]
         found = [

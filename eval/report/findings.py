@@ -139,7 +139,7 @@ class Findings:
 
     @cached_property
     def below_noise(self) -> tuple[str, ...]:
-        """The strata with an error below the noise floor, or without synthetic rows, as figures order them."""
+        """Return the strata that have an error below the noise floor or no synthetic rows, in the order of figures."""
         hidden = [label for label, shown in self.served.items() if label != ALL_ROWS and shown.note]
         return tuple(sorted(hidden, key=lambda label: self.served[label].order))
 

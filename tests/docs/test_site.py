@@ -67,7 +67,7 @@ def test_the_site_is_built_strictly(tmp_path):
     assert wrong == []
     assert count > 5000
     public = (tmp_path / "site" / "reference" / "public.html").read_text("utf-8")
-    assert "Charge a release, in one transaction" in public  # the page contains the docstrings
+    assert "Charge a release in one transaction" in public  # the page contains the docstrings
     # A colon in the first line of the docstring of a property must not be parsed as a type.
     assert "in order: its own, and those" in public
     assert not re.search(r"<dt[^>]*>Type<", public)
