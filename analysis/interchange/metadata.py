@@ -23,6 +23,7 @@ from equistrata.data.schema import Column
 from equistrata.data.texts.manifest import listed
 
 TO_FILL = "TO BE FILLED IN BY THE PUBLISHER"
+NO_LICENSE = "NOASSERTION: the publisher has not named a license"  # the word of SPDX for a license that is not stated
 CONFORMS_TO = ["http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0"]
 _MEDIA = {".csv": "text/csv", ".parquet": "application/vnd.apache.parquet"}
 _SECURITY = "The release is made by a batch that answers no queries, so timing is not observed."
@@ -132,7 +133,7 @@ def croissant(release: Release, license_url: str | None = None, url: str | None 
     release : Release
         The release.
     license_url : str, optional
-        The address of the license, which is not part of the release. Validators warn if it is left out.
+        The address of the license. If None, the metadata state that the publisher has not named one.
     url : str, optional
         The address of the web page of the release.
 
@@ -194,7 +195,8 @@ def croissant(release: Release, license_url: str | None = None, url: str | None 
         "rai:personalSensitiveInformation": privacy_note(release),
         "rai:dataLimitations": "Standard errors that ignore the privacy noise are too small.",
     }
-    found |= {key: said for key, said in (("license", license_url), ("url", url)) if said}
+    found["license"] = license_url or NO_LICENSE
+    found |= {} if url is None else {"url": url}
     return found | ({"creator": {"@type": "sc:Organization", "name": agency}} if agency else {})
 
 
