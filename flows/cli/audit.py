@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class AuditOptions(Settings):
     """Options of the command that are not settings of the audit."""
 
-    config: Path | None = setting(None, "The release's configuration file: where its rows are.")
-    verbose: Flag = setting(False, "Show Prefect's own log.")
+    config: Path | None = setting(None, "Configuration file of the release, which says where its rows are.")
+    verbose: Flag = setting(False, "Show the log of Prefect.")
 
 
 @command("audit", AuditOptions, AuditConfig)

@@ -28,31 +28,38 @@ _MOST_NAMED = 12  # the largest number of columns that are named in a message
 
 
 class DraftSettings(Settings):
-    file: ByPlace[Path] = setting(..., f"The table, {NAMES}: its header or labels are read.")
+    file: ByPlace[Path] = setting(..., f"Table ({NAMES}). Only its header or labels are read.")
     codebook: Path | None = setting(
         None,
-        "What its columns mean: a CSV or Excel dictionary, Table or JSON Schema, REDCap, DDI, ACS, a file with labels.",
+        "Code book of the columns: a CSV or Excel dictionary, Table or JSON Schema, REDCap, DDI, ACS, or a file "
+        "with labels.",
     )
-    output: Path | None = setting(None, "The schema file to make.")
-    template: Path | None = setting(None, "Write a dictionary to fill in instead, with a row for each column.")
-    look: Flag = setting(False, "Draft from the rows what no code book says: private, and to be confirmed.")
-    sheet: str = setting("", "The sheet of a workbook that has the table, where several may be meant.")
-    force: Flag = setting(False, "Replace an output that exists.")
+    output: Path | None = setting(None, "Schema file to create.")
+    template: Path | None = setting(None, "Write a dictionary to fill in instead, with one row per column.")
+    look: Flag = setting(
+        False, "Use the rows to draft what no code book describes. The draft is private until it is confirmed."
+    )
+    sheet: str = setting("", "Sheet of the workbook that contains the table, if this is not clear.")
+    force: Flag = setting(False, "Replace the output if it exists.")
 
 
 class ConfirmSettings(Settings):
-    schema_: ByPlace[Path] = setting(..., "A draft with columns that are marked as taken from rows.", alias="schema")
-    columns: Names = setting((), "The columns of which all that is declared is public.")
-    all_as_public: Flag = setting(False, "All of them.")
+    schema_: ByPlace[Path] = setting(..., "Draft with columns that are marked as taken from rows.", alias="schema")
+    columns: Names = setting((), "Columns to confirm. All that is declared for them is public.")
+    all_as_public: Flag = setting(False, "Confirm all columns that are marked.")
 
 
 class InitSettings(Settings):
-    file: ByPlace[Path] = setting(..., f"The table, {NAMES}.")
-    folder: Path | None = setting(None, "The folder to make (the table's name, here).")
-    codebook: Path | None = setting(None, "What its columns mean, as for schema draft.")
-    look: Flag = setting(False, "Draft from the rows what no code book says: private, and to be confirmed.")
-    strata: Names = setting((), "Columns that define groups, as SEX,RACE.")
-    units: int | None = setting(None, "Public number of people or other units, roughly: δ follows it.", ge=1)
+    file: ByPlace[Path] = setting(..., f"Table ({NAMES}).")
+    folder: Path | None = setting(None, "Folder to create. If not given, it has the name of the table.")
+    codebook: Path | None = setting(None, "Code book of the columns, as for equistrata schema draft.")
+    look: Flag = setting(
+        False, "Use the rows to draft what no code book describes. The draft is private until it is confirmed."
+    )
+    strata: Names = setting((), "Columns that define strata, such as SEX,RACE.")
+    units: int | None = setting(
+        None, "Rough number of people or other units, which must be public. It determines δ.", ge=1
+    )
 
 
 START = """\

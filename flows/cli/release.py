@@ -31,8 +31,8 @@ class ReleaseOptions(Settings):
     """Options of the command that are not settings of the release."""
 
     config: Path | None = setting(None, "YAML file with any of these settings.")
-    page: Flag = setting(False, "Make a page about it too, one HTML file.")
-    verbose: Flag = setting(False, "Show Prefect's own log.")
+    page: Flag = setting(False, "Also write a page about the release, as one HTML file.")
+    verbose: Flag = setting(False, "Show the log of Prefect.")
 
 
 OF_PANELS = {
@@ -91,12 +91,14 @@ def configured(path: str | Path | None, given: dict[str, Any]) -> ReleaseConfig:
 
 
 class ResumeSettings(Settings):
-    release: ByPlace[str | None] = setting(None, "Id or output folder of the release (without: list all).")
-    discard: Flag = setting(False, "Discard it instead: it stays charged, and the ledger has it as failed.")
-    output: Path | None = setting(None, "Another output folder, if its own is taken or lost.")
-    workers: int | None = setting(None, "Processes that fit strata, from now on.", ge=1)
-    ledger: LedgerPlace | None = setting(None, "For --discard of a release that this machine has not kept.")
-    verbose: Flag = setting(False, "Show Prefect's own log.")
+    release: ByPlace[str | None] = setting(
+        None, "Id or output folder of the release. If not given, all of them are listed."
+    )
+    discard: Flag = setting(False, "Give the release up instead. Its charge stays, and the ledger marks it as failed.")
+    output: Path | None = setting(None, "Another output folder, if the former one is taken or lost.")
+    workers: int | None = setting(None, "Number of processes that fit strata from now on.", ge=1)
+    ledger: LedgerPlace | None = setting(None, "Ledger of a release that was not kept on this machine, for --discard.")
+    verbose: Flag = setting(False, "Show the log of Prefect.")
 
 
 @command("resume", ResumeSettings)

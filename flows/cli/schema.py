@@ -26,10 +26,14 @@ MOST_SHOWN = 20  # the largest number of values that are shown for a column
 
 
 class CheckSettings(Settings):
-    schema_: ByPlace[str] = setting(..., "Schema file or built-in name.", alias="schema")
-    input: Path | None = setting(None, f"A table ({NAMES}) to check against it.")
-    coded: Flag = setting(False, "The table holds released codes.")
-    show: Flag = setting(False, f"Print values that do not fit, up to {MOST_SHOWN} a column, to a terminal: private.")
+    schema_: ByPlace[str] = setting(..., "Schema file, or name of a built-in schema.", alias="schema")
+    input: Path | None = setting(None, f"Table ({NAMES}) to check against the schema.")
+    coded: Flag = setting(False, "The table contains released codes.")
+    show: Flag = setting(
+        False,
+        f"Print the values that do not fit, up to {MOST_SHOWN} per column. They are private, so this works in a "
+        "terminal only.",
+    )
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 

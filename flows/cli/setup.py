@@ -67,12 +67,14 @@ def flower_contents() -> Contents:
 
 class SetupSettings(Settings):
     folder: Path | None = setting(
-        None, "Folder to make it in, instead of one beside equistrata's packages; name its bin/python in the variable."
+        None,
+        "Folder in which the environment is created. If not given, it is beside the packages of equistrata. If "
+        "given, set the environment variable to its bin/python.",
     )
 
 
 class SmartNoiseSettings(SetupSettings):
-    neural: Flag = setting(False, "With PyTorch (5 GB), for snsynth:PATECTGAN, DPCTGAN, PATEGAN and DPGAN.")
+    neural: Flag = setting(False, "Also install PyTorch (5 GB), for snsynth:PATECTGAN, DPCTGAN, PATEGAN and DPGAN.")
 
 
 @command("setup smartnoise", SmartNoiseSettings)

@@ -29,6 +29,8 @@ Line = Annotated[str, AfterValidator(_one_line)]
 class ReportSettings(Settings):
     """Public texts of one line each, with at most `LONGEST` characters."""
 
-    title: Line | None = setting(None, "Title of the card or the audit's page (made of data set and release).")
-    agency: Line | None = setting(None, "Who answers for the data, as the page says it.")
-    contact: Line | None = setting(None, "Where readers may ask, as an address or a telephone number.")
+    title: Line | None = setting(
+        None, "Title of the card or of the audit page. If not given, it is made from the data set and the release."
+    )
+    agency: Line | None = setting(None, "Agency that is responsible for the data, as it should be named on the page.")
+    contact: Line | None = setting(None, "Contact for readers, such as an address or a telephone number.")

@@ -51,27 +51,30 @@ STATISTICS = (
 
 
 class EstimateSettings(Settings):
-    release: ByPlace[Path] = setting(..., "The release's folder.")
+    release: ByPlace[Path] = setting(..., "Folder of the release.")
     asked: ByPlace[tuple[str, ...]] = setting(
         ...,
-        f"What is estimated ({', '.join(STATISTICS)}), and of which column: COLUMN, or COLUMN=VALUE for rows with that "
-        "value (VALUE, its words, or 15-24). With --difference a later release's folder comes first.",
+        f"Statistic ({', '.join(STATISTICS)}) and its column. COLUMN=VALUE means the rows with this value, which "
+        "can be a code, its label, or a range such as 15-24. With --difference, the folder of a later release "
+        "comes first.",
     )
     by: Names = setting(
         (),
-        "Columns that define groups, as SEX,RAC1P; of a regression, those that explain (SEX*DIS: with interaction).",
+        "Columns that define groups, such as SEX,RAC1P. For a regression, the explanatory variables (SEX*DIS for "
+        "an interaction).",
     )
-    where: Names = setting((), "Only rows with these values, as SEX=Female,DIS=1.")
-    level: float = setting(0.95, "Of the intervals.", gt=0, lt=1)
-    difference: Flag = setting(False, "What changed from the first of two releases to the second.")
-    population: Flag = setting(False, "About the population that the table was sampled from.")
+    where: Names = setting((), "Use only rows with these values, such as SEX=Female,DIS=1.")
+    level: float = setting(0.95, "Coverage of the intervals.", gt=0, lt=1)
+    difference: Flag = setting(False, "Estimate the change from the first of two releases to the second.")
+    population: Flag = setting(False, "Estimate the population from which the table was sampled.")
     design_effect: float | None = setting(
         None,
-        "Sampling variance over that of a simple random sample (the most rows of a unit, which may be alike).",
+        "Sampling variance, divided by that of a simple random sample. If not given, the largest number of rows "
+        "of a unit, because they may be similar.",
         ge=1,
     )
-    q: float = setting(0.5, "Of a quantile.", gt=0, lt=1)
-    unweighted: Flag = setting(False, "Of rows of the file, not of people, where the release has a survey weight.")
+    q: float = setting(0.5, "Quantile to estimate.", gt=0, lt=1)
+    unweighted: Flag = setting(False, "Count rows instead of people if the release has a survey weight.")
     plot: Path | None = setting(None, "Draw the intervals to this file (.svg, .png or .pdf).")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 

@@ -37,41 +37,40 @@ if TYPE_CHECKING:
 
 
 class ShowSeriesSettings(LedgerSettings):
-    series: ByPlace[str] = setting(..., "The series' name.")
-    dataset: str | None = setting(None, "Its data set, where several have a series of this name.")
-    folder: Path = setting(Path(), "Where its releases lie.")
+    series: ByPlace[str] = setting(..., "Name of the series.")
+    dataset: str | None = setting(None, "Data set of the series, if several data sets have a series of this name.")
+    folder: Path = setting(Path(), "Folder that contains the releases.")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 
 class VerifySeriesSettings(Settings):
     releases: ByPlace[tuple[str, ...]] = setting(
-        ..., "Folders of its releases, a folder that holds them, or the name of a series below --folder."
+        ..., "Folders of the releases, a folder that contains them, or the name of a series in --folder."
     )
-    folder: Path = setting(Path(), "Where the releases of a series that is named lie.")
+    folder: Path = setting(Path(), "Folder that contains the releases, if a series is given by its name.")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 
 class CourseSettings(Settings):
-    series: ByPlace[str] = setting(..., "A folder that holds its releases, or its name below --folder.")
+    series: ByPlace[str] = setting(..., "Folder that contains the releases, or the name of a series in --folder.")
     asked: ByPlace[tuple[str, ...]] = setting(
         ...,
-        "What is estimated each month (count, proportion, mean, quantile, median), and of which COLUMN or "
-        "COLUMN=VALUE.",
+        "Statistic of each month (count, proportion, mean, quantile, median) and its COLUMN or COLUMN=VALUE.",
     )
-    folder: Path = setting(Path(), "Where the releases of a series that is named lie.")
-    by: Names = setting((), "Columns that define groups, as SEX,RAC1P.")
-    where: Names = setting((), "Only rows with these values, as SEX=Female,DIS=1.")
-    level: float = setting(0.95, "Of the intervals.", gt=0, lt=1)
-    q: float = setting(0.5, "Of a quantile.", gt=0, lt=1)
-    unweighted: Flag = setting(False, "Of rows of the file, not of people, where a month has a survey weight.")
+    folder: Path = setting(Path(), "Folder that contains the releases, if a series is given by its name.")
+    by: Names = setting((), "Columns that define groups, such as SEX,RAC1P.")
+    where: Names = setting((), "Use only rows with these values, such as SEX=Female,DIS=1.")
+    level: float = setting(0.95, "Coverage of the intervals.", gt=0, lt=1)
+    q: float = setting(0.5, "Quantile to estimate.", gt=0, lt=1)
+    unweighted: Flag = setting(False, "Count rows instead of people if a month has a survey weight.")
     plot: Path | None = setting(None, "Draw a panel for each group to this file (.svg, .png or .pdf).")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 
 class ReviseSettings(Settings):
-    series: ByPlace[str] = setting(..., "A folder that holds its releases, or its name below --folder.")
-    folder: Path = setting(Path(), "Where the releases of a series that is named lie.")
-    output: Path = setting(..., "Folder to make, with revised.csv and revised.json.")
+    series: ByPlace[str] = setting(..., "Folder that contains the releases, or the name of a series in --folder.")
+    folder: Path = setting(Path(), "Folder that contains the releases, if a series is given by its name.")
+    output: Path = setting(..., "Folder to create, with revised.csv and revised.json.")
 
 
 @command("series show", ShowSeriesSettings)

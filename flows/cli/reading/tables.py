@@ -19,20 +19,27 @@ if TYPE_CHECKING:
 
 
 class ReplicateSettings(Settings):
-    release: ByPlace[Path] = setting(..., "The release's folder.")
-    replicates: int = setting(50, "How many tables.", ge=2, le=10_000)
+    release: ByPlace[Path] = setting(..., "Folder of the release.")
+    replicates: int = setting(50, "Number of tables.", ge=2, le=10_000)
     weights: int | None = setting(
-        None, "Instead of tables, a file of the rows with so many replicate weights.", ge=2, le=1000
+        None, "Write one file of the rows with this number of replicate weights, instead of tables.", ge=2, le=1000
     )
     design_effect: float | None = setting(
-        None, "Of the weights: sampling variance over that of rows drawn one by one (the most rows of a unit).", ge=1
+        None,
+        "Sampling variance for --weights, divided by that of a simple random sample. If not given, the largest "
+        "number of rows of a unit.",
+        ge=1,
     )
     output: Path = setting(
-        ..., "Folder to make, with replicate-01.parquet and so on; of weights, a .parquet or .csv file."
+        ..., "Folder to create, with replicate-01.parquet and so on. With --weights, a .parquet or .csv file to create."
     )
-    seed: int = setting(0, "Makes them reproducible. Public: it protects nothing.", ge=0)
+    seed: int = setting(
+        0,
+        "Seed of the tables, so that they are reproducible. It can be public, because it does not protect anything.",
+        ge=0,
+    )
     workers: int = Field(
-        default_factory=lambda: os.cpu_count() or 1, ge=1, description="Processes that make them side by side."
+        default_factory=lambda: os.cpu_count() or 1, ge=1, description="Number of tables that are made in parallel."
     )
 
 
@@ -95,8 +102,8 @@ def _write_weights(release: Release, settings: ReplicateSettings, count: int) ->
 
 
 class ExportSettings(Settings):
-    release: ByPlace[Path] = setting(..., "The release's folder.")
-    output: ByPlace[Path] = setting(..., "File to make: .dta for Stata, .sav for SPSS (with pyreadstat).")
+    release: ByPlace[Path] = setting(..., "Folder of the release.")
+    output: ByPlace[Path] = setting(..., "File to create: .dta for Stata, .sav for SPSS (needs pyreadstat).")
 
 
 @command("export", ExportSettings)

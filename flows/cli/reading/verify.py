@@ -15,10 +15,10 @@ from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
 
 
 class VerifySettings(Settings):
-    release: ByPlace[Path] = setting(..., "The release's folder, or its zip.")
-    registry: Path | None = setting(None, "Write the release as an entry of the registry of deployments (YAML).")
-    croissant: Path | None = setting(None, "Write it as schema.org and Croissant metadata (JSON-LD).")
-    dcat: Path | None = setting(None, "Write it as a W3C DCAT 3 data set (JSON-LD).")
+    release: ByPlace[Path] = setting(..., "Folder or zip file of the release.")
+    registry: Path | None = setting(None, "Write an entry for the registry of deployments to this file (YAML).")
+    croissant: Path | None = setting(None, "Write schema.org and Croissant metadata to this file (JSON-LD).")
+    dcat: Path | None = setting(None, "Write a description as a W3C DCAT 3 data set to this file (JSON-LD).")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 

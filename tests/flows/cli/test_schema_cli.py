@@ -82,7 +82,7 @@ def test_every_problem_of_the_file_is_told_and_the_table_checked_by_the_rest(mes
 def test_help_says_what_is_private(monkeypatch, capsys):
     monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 300)
     _, told, _ = command(monkeypatch, capsys, "schema", "check", "--help")
-    assert "up to 20 a column, to a terminal: private" in told
+    assert "up to 20 per column. They are private" in told
     assert "so it is private" in told
 
 
