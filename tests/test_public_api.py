@@ -177,7 +177,7 @@ def test_a_synthesis_is_planned_as_by_the_command():
     """It once was the plan of a proportion, without a word."""
     found = equistrata.plan(synthesizer="mst", strata=["SEX"], rows=3000)
     assert (found["quantity"], found["mechanism"]) == ("synthesis", "MST")
-    with pytest.raises(InputError, match="name its synthesizer"):
+    with pytest.raises(InputError, match="give a synthesizer"):
         equistrata.plan(columns=["SEX", "ESR"])
 
 

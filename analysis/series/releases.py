@@ -204,7 +204,7 @@ class SeriesOfReleases:
         """
         chain = self.chain
         if found := self.faults():
-            raise InputError(f"series {self.name!r} does not hold, so nothing is revised: " + "; ".join(found))
+            raise InputError(f"series {self.name!r} is not valid, so nothing is revised: " + "; ".join(found))
         return revised_months(self.releases, chain)
 
     @property

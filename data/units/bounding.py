@@ -258,7 +258,7 @@ def _only(frame: pd.DataFrame, rows: npt.NDArray[np.bool_]) -> pd.DataFrame:
 
 
 def _changed() -> InputError:
-    return InputError("the input changed while it was read; start again once whatever writes it has ended")
+    return InputError("the input changed while it was read; start again when no other program writes to it")
 
 
 def split_by_hash(ids: Ids, key: bytes) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:

@@ -61,7 +61,9 @@ def audit_command(options: AuditOptions, given: dict[str, Any]) -> None:
             folder = run_audit(config, options.verbose, server)
         except BaseException:
             if plan.journal is not None and plan.journal.kept:
-                print_lines("kept: the same command goes on with this audit; what is saved costs nothing", console=err)
+                print_lines(
+                    "to continue this audit, run the same command again; what is saved costs nothing", console=err
+                )
             raise
         report_audit(folder)
 

@@ -119,8 +119,8 @@ def create_budget(settings: CreateSettings) -> None:
         settings = settings.model_copy(update={name: getattr(settings, name) or getattr(file, name) for name in names})
     dataset, epsilon, delta = settings.dataset, settings.epsilon, settings.delta
     if dataset is None or delta is None:
-        lacking = "the data set" if dataset is None else "its δ (--delta)"
-        raise InputError(f"name {lacking}, or give a --config that names the data set")
+        lacking = "the name of the data set" if dataset is None else "δ (--delta)"
+        raise InputError(f"{lacking} is missing; give it, or a configuration file with --config")
     relation = relation_of(_unit_column(settings, file), settings.relation or "add-remove")
     same_people = tuple(dict.fromkeys(settings.same_people_as))
     books, key = settings.opened()
@@ -346,7 +346,10 @@ def _head_on(card: Path) -> Head:
 
     ledger = ledger_of(parse_card(read_bytes(card, f"card {str(card)!r}", MOST_BYTES), f"folder {str(card.parent)!r}"))
     if ledger is None:
-        raise InputError(f"{str(card)!r} is no card.json of a release that a ledger was charged for")
+        raise InputError(
+            f"{str(card)!r} is not the card.json of a release that was charged to a ledger; give that of "
+            "another release"
+        )
     return Head.parse(ledger["head"])
 
 

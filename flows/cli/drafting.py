@@ -111,8 +111,8 @@ def init(settings: InitSettings) -> None:
         )
         if not made.declared and not made.asked:
             raise InputError(
-                f"nothing says what the columns of {str(settings.file)!r} mean; name their code book with --codebook, "
-                "or draft from the rows with --look, which is private until you confirm it"
+                f"the columns of {str(settings.file)!r} are not described; give their code book with --codebook, "
+                "or draft from the rows with --look (the draft is private until you confirm it)"
             )
         _save(folder / "release.yaml", config, private=False)
     except BaseException:
@@ -147,7 +147,9 @@ def schema_draft(settings: DraftSettings) -> None:
 
     target = settings.template or settings.output
     if target is None or (settings.template and settings.output):
-        raise InputError("name what to make: either --output, a schema, or --template, a dictionary to fill in")
+        raise InputError(
+            "nothing to create is named; give --output for a schema, or --template for a dictionary to fill in"
+        )
     if target.exists() and not settings.force:
         raise InputError(f"{str(target)!r} exists; choose another one, or replace it with --force")
     if settings.template:
@@ -200,18 +202,18 @@ def _tell(made: Draft, target: Path, columns: int, settings: DraftSettings, book
     if made.asked:
         note(
             "to answer:",
-            "take '# ' off one line of each QUESTION in the draft, or delete all of its lines to leave the column out; "
-            "schema check --input counts rows that fit",
+            "remove '# ' from one line of each QUESTION in the draft, or delete all of its lines to leave "
+            "the column out. schema check --input then counts the rows that fit",
         )
     if made.aside:
         note("declared, not released by default:", _some(made.aside))
     if made.unknown:
-        note("in the code book alone:", _some(made.unknown))
+        note("only in the code book:", _some(made.unknown))
     if labels := [name for name, parts in made.taken.items() if "labels" in parts]:
         note(
             "labels in alphabetical order:",
-            f"{', '.join(labels)}. Programs (encode, AUTORECODE, factors) number whatever rows hold. Confirm a list "
-            "that is public",
+            f"{', '.join(labels)}. Such labels are often made from the rows by programs (encode, AUTORECODE, "
+            "factors), so only confirm a list that is public",
         )
     if made.taken:
         confirm = f"compare it, and confirm it: equistrata schema confirm {target} --all-as-public"
@@ -241,7 +243,7 @@ def schema_confirm(settings: ConfirmSettings) -> None:
     marked = [name for name, spec in specs.items() if isinstance(spec, dict) and spec.get(TAKEN)]
     before = [*(document.get(CONFIRMED) or [])] if isinstance(document, dict) else []
     if bool(settings.columns) == settings.all_as_public:
-        raise InputError("name what to confirm: either --columns, or --all-as-public")
+        raise InputError("nothing to confirm is named; give --columns, or --all-as-public for all of them")
     if unknown := [name for name in settings.columns if name not in marked]:
         raise InputError(
             f"column {unknown[0]!r} of schema {path} is not marked as {TAKEN!r}, so there is nothing to confirm"

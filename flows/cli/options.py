@@ -235,8 +235,8 @@ def _called(key: str, field: FieldInfo, checks: list[Any]) -> str:
 def _once(option: str, given: list[Any], listed: bool) -> Any:
     """Raise an InputError if an option was given more than once."""
     if len(given) > 1:
-        way = f"give all of it at once, as {option} A,B" if listed else "give it once"
-        raise InputError(f"{option} is given {len(given)} times, of which one would count; {way}")
+        way = f"give all names at once, as {option} A,B" if listed else "give it once"
+        raise InputError(f"{option} is given {len(given)} times, but only one of them would be used; {way}")
     return given[0]
 
 

@@ -128,7 +128,8 @@ def resume_command(settings: ResumeSettings) -> None:
         os.chdir(journal.folder)
     except OSError:
         raise InputError(
-            f"release {settings.release!r} was begun in {str(journal.folder)!r}, which is gone; bring it back"
+            f"release {settings.release!r} was started in folder {str(journal.folder)!r}, which no longer "
+            "exists; restore it"
         ) from None
     if settings.discard:
         from equistrata.flows.release.undertaking import discard
@@ -159,10 +160,11 @@ def _without_journal(release: str, settings: ResumeSettings) -> None:
         raise InputError(unreadable_sentence(release))
     with suppress(InputError):
         if (ledger := ledger_of(read_card(Path(release)))) is not None:
-            return print_lines(f"whole already: {ledger['release_id']} in {release}")
+            return print_lines(f"complete already: {ledger['release_id']} in {release}")
     raise InputError(
-        f"nothing is kept of release {release!r} in {str(state_folder())!r}, so there is nothing to resume; if the "
-        f"ledger has it as reserved, equistrata resume --discard {release} marks it failed"
+        f"nothing of release {release!r} is saved in {str(state_folder())!r}, so it cannot be resumed; if "
+        f"its charge is still reserved in the ledger, equistrata resume --discard {release} marks it as "
+        "failed"
     )
 
 
@@ -187,7 +189,7 @@ def _made(config: ReleaseConfig, verbose: bool, resumed: bool = False) -> Path |
         with _whole_already(landed[-1]):
             raise
     if not (landed[-1] / "card.json").exists():
-        print_lines(f"{config.release_id} was whole and charged already, and has been moved from {landed[-1]}")
+        print_lines(f"{config.release_id} was complete and charged already, and has been moved from {landed[-1]}")
         return None
     with _whole_already(landed[-1]):
         print_release(landed[-1])
@@ -205,7 +207,7 @@ def _whole_already(folder: Path) -> Iterator[None]:
         stopped = isinstance(error, KeyboardInterrupt | SystemExit)
         why = "stopped" if stopped else str(error) if isinstance(error, EquistrataError) else type(error).__name__
         with suppress(OSError):
-            left = f"the release is whole in {str(folder)!r}; what was to follow was not done"
+            left = f"the release in {str(folder)!r} is complete, but the next step was not done"
             note("[bold yellow]note:[/]", f"{left}: {why}")
 
 
@@ -270,7 +272,7 @@ def run_release(config: ReleaseConfig, verbose: bool = False, server: TemporaryS
         return Path(folder)
     from equistrata.flows.release.prepared import AlreadyMade
 
-    raise AlreadyMade(f"release {config.release_id!r} was made by another run meanwhile and is whole")
+    raise AlreadyMade(f"release {config.release_id!r} was made by another run in the meantime and is complete")
 
 
 def _print_what_is_kept(config: ReleaseConfig) -> None:
@@ -282,4 +284,4 @@ def _print_what_is_kept(config: ReleaseConfig) -> None:
     journal = Journal.of(config.release_id)
     if journal is not None and not journal.untouched:
         with suppress(InputError), journal.held():
-            print_lines(f"kept: equistrata resume {config.release_id}", console=err)
+            print_lines(f"to continue: equistrata resume {config.release_id}", console=err)

@@ -51,7 +51,7 @@ def schema_check(settings: CheckSettings) -> None:
     from equistrata.data.table_check import TableCheck, check_table
 
     if settings.show and not out.is_terminal:
-        raise InputError("--show prints values of private rows, so it works in a terminal alone; leave it out")
+        raise InputError("--show prints values of private rows, so it only works in a terminal; leave it out")
     schema, problems = load_with_problems(settings.schema_)
     check = None
     if schema is not None and settings.input is not None:
@@ -75,10 +75,10 @@ def schema_check(settings: CheckSettings) -> None:
     if schema is not None and schema.unit.unique and len(units or ()) > 1:
         problems = [*problems, "an id repeats"]
     if problems:
-        raise InputError(f"schema {settings.schema_} has problems; mend what is listed")
+        raise InputError(f"schema {settings.schema_} has problems; correct what is listed")
     if check and not check.fits:
         assert settings.input is not None
-        raise InputError(f"file {settings.input.name!r} does not fit the schema; mend what is listed")
+        raise InputError(f"file {settings.input.name!r} does not fit the schema; correct what is listed")
 
 
 def _print_readings(path: Path, source: str, schema: Schema | None) -> None:

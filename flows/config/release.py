@@ -95,7 +95,7 @@ class SourceSettings(Settings):
     @model_validator(mode="after")
     def _reads_what_is_given(self) -> Self:
         if self.input is not None and self.source not in KINDS:
-            raise InputError(f"source {self.source!r} reads no input; leave out one of the two")
+            raise InputError(f"source {self.source!r} does not read a file; leave out the input, or the source")
         if self.state and self.source != "folktables":
             raise InputError(f"source {self.source!r} has no states; leave out the state, or choose folktables")
         if self.task and self.source != "folktables":
@@ -127,7 +127,7 @@ class SeriesSettings(Settings):
         if (self.name is None) != (self.horizon is None):
             raise InputError("a series needs a name and a horizon; give both: --series NAME --horizon 12")
         if self.name is None and self.front != 1:
-            raise InputError("'front' is of a series' first month; name the series, or leave it out")
+            raise InputError("'front' only applies to a series; name the series, or leave 'front' out")
         return self
 
 
@@ -316,16 +316,16 @@ class ReleaseConfig(SourceSettings):
     @model_validator(mode="after")
     def _task_has_its_own_schema(self) -> Self:
         if self.task and self.schema_:
-            raise InputError("a task declares its columns itself; leave out the schema, or the task")
+            raise InputError("a task already declares its columns; leave out the schema, or the task")
         return self
 
     @model_validator(mode="after")
     def _replicates_have_a_model(self) -> Self:
         if self.replicates == 1:
-            raise InputError("one replicate has no spread; keep 2 or more (replicates), or none")
+            raise InputError("setting 'replicates' is 1, but one replicate has no spread; give 2 or more, or 0")
         if self.replicates and (self.expand or is_foreign(self.synthesizer)):
-            what = "a release of people (expand)" if self.expand else f"a release by {self.synthesizer}"
-            raise InputError(f"{what} answers no estimates, so it keeps no replicates; leave replicates out")
+            what = "a release with expand" if self.expand else f"a release by {self.synthesizer}"
+            raise InputError(f"{what} does not support estimates, so it cannot store replicates; leave replicates out")
         return self
 
     @model_validator(mode="after")
@@ -334,10 +334,10 @@ class ReleaseConfig(SourceSettings):
             raise InputError(SEEDED_CHARGE)
         if self.series.name is not None and self.dataset is None:
             raise InputError(
-                "which month of a series it is, the ledger knows; name the data set (dataset), or no series"
+                "the months of a series are counted in a ledger; name the data set (dataset), or leave the series out"
             )
         if self.former is not None and self.series.name is None:
-            raise InputError("a former release is learned from in a series only; name the series, or leave it out")
+            raise InputError("'former' only applies to a series; name the series, or leave 'former' out")
         return self
 
     @classmethod

@@ -17,9 +17,9 @@ def _one_line(text: str, info: ValidationInfo) -> str:
     """Return a text without spaces at its ends. If it is not a single line of valid length, raise an InputError."""
     name, text = f"report.{info.field_name}", text.strip()
     if not 1 <= len(text) <= LONGEST:
-        raise InputError(f"setting {name!r} has {len(text):,} characters, but it has 1 to {LONGEST}; correct it")
+        raise InputError(f"setting {name!r} has {len(text):,} characters, but it must have 1 to {LONGEST}; correct it")
     if any(unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp") for character in text):
-        raise InputError(f"setting {name!r} holds a line break or another control character; write it on one line")
+        raise InputError(f"setting {name!r} contains a line break or another control character; write it on one line")
     return text
 
 

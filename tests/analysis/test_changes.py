@@ -141,9 +141,9 @@ def test_a_release_is_compared_with_another(folder, tmp_path, monkeypatch, capsy
         assert word in printed
     for wrong, sentence in (
         ((folder, folder, *asked), "both folders are the same release"),
-        ((other, folder, "proportion", "ESR=1"), "two releases are compared with --difference"),
-        ((folder, "share", "ESR=1"), "'share' is no statistic; choose among count"),
-        ((folder, "--difference", "count"), "give equistrata estimate FORMER LATER --difference STATISTIC"),
+        ((other, folder, "proportion", "ESR=1"), "compare two releases with --difference"),
+        ((folder, "share", "ESR=1"), "'share' is not a statistic; choose among count"),
+        ((folder, "--difference", "count"), "write equistrata estimate FORMER LATER --difference STATISTIC"),
     ):
         code, _, said = command(monkeypatch, capsys, "estimate", *wrong)
         assert code == 2

@@ -90,9 +90,11 @@ class EstimateSettings(Settings):
         later, rest = (Path(self.asked[0]), self.asked[1:]) if self.difference and self.asked else (None, self.asked)
         if not 1 <= len(rest) <= 2:
             form = "FORMER LATER --difference STATISTIC [COLUMN]" if self.difference else "RELEASE STATISTIC [COLUMN]"
-            raise InputError(f"give equistrata estimate {form}; two releases are compared with --difference")
+            raise InputError(
+                f"the arguments do not fit; write equistrata estimate {form}, or compare two releases with --difference"
+            )
         if rest[0] not in STATISTICS:
-            raise InputError(f"{rest[0]!r} is no statistic; choose among {', '.join(STATISTICS)}")
+            raise InputError(f"{rest[0]!r} is not a statistic; choose among {', '.join(STATISTICS)}")
         return later, rest[0], rest[1] if rest[1:] else None
 
 
@@ -193,12 +195,13 @@ def _show_joined(release: Release, of: str | None, level: float) -> None:
             value, lower, upper, private = (shown_number(line[n]) for n in ("estimate", "lower", "upper", "private"))
             if line["better"] == NEITHER:
                 print_lines(
-                    f"means.json has {private}, bought for itself; both may be anywhere from {lower} to {upper}"
+                    f"means.json has {private}, which was measured separately; the value may be anywhere from {lower} "
+                    f"to {upper}"
                 )
                 return
             print_lines(
-                f"means.json has {private}, bought for itself; the better of the two is that of {line['better']}; both "
-                f"joined by inverse variance: {value} ({level:.0%} from {lower} to {upper})"
+                f"means.json has {private}, which was measured separately; the better of the two is that of "
+                f"{line['better']}; both joined by inverse variance: {value} ({level:.0%} from {lower} to {upper})"
             )
 
 
@@ -237,21 +240,24 @@ def _show(release: Release, found: pd.DataFrame, level: float) -> None:
         grid.add_row(*map(Text, row[: len(labels)]), *row[len(labels) : -1], *picture, row[-1])
     out.print(grid, crop=False)
     if parts:
-        print_lines("privacy and sampling: standard errors, of which the interval's is the root of the sum of squares")
+        print_lines(
+            "privacy and sampling are standard errors; that of the interval is the square root of the sum of "
+            "their squares"
+        )
     if "term" in found.columns and (found["basis"] == "refused").any():
         print_lines(
-            "refused: a column that was never measured with the outcome, or a group that may be all noise; ask for "
-            "proportions or means by that column"
+            "refused: the column was never measured together with the outcome, or the group may be noise "
+            "only; ask for proportions or means by that column"
         )
     if with_p and (found["p_value"].isna() & (found["basis"] == "implied")).any():
         print_lines(
-            "no p: these columns were never measured together, so a test would be of the model and of how far it is "
-            "usually off"
+            "no p: these columns were never measured together, so a test would only be about the model and "
+            "its usual error"
         )
     if (found["estimate"] < 0).any() and (found["lower"] >= 0).all():
         print_lines(
-            "below 0: noise is more than the rows there; the interval holds how many there may be, and the estimate is "
-            "left as it is, so that sums are right on average"
+            "below 0: the noise is larger than the number of rows. The interval shows how many rows there "
+            "may be, and the estimate is not changed, so that sums are correct on average"
         )
     if len(found) > MOST_LINES:
         print_lines(f"{len(found) - MOST_LINES:,} more lines; --json has them all")

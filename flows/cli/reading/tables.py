@@ -67,7 +67,7 @@ def replicate_command(settings: ReplicateSettings) -> None:
         _write_weights(release, settings, settings.weights)
         return
     if settings.design_effect is not None:
-        raise InputError("--design-effect is of replicate weights, which --weights asks for; give both, or neither")
+        raise InputError("--design-effect only applies to replicate weights; give --weights as well, or leave it out")
     _ = release.evidence  # raises an error before anything is written if the release cannot be replicated
     check_output(settings.output)
     with claimed_output(settings.output) as hidden, progress_bars(err) as bar:
@@ -88,7 +88,9 @@ def _write_weights(release: Release, settings: ReplicateSettings, count: int) ->
 
     kind = settings.output.suffix.lower()
     if kind not in (".parquet", ".csv"):
-        raise InputError(f"rows with weights are written to .parquet or .csv, not to {settings.output.name!r}")
+        raise InputError(
+            f"rows with weights cannot be written to {settings.output.name!r}; name a .parquet or .csv file"
+        )
     with new_file(settings.output) as hidden, progress_bars(err) as bar:
         bar("read", 0, 0)
         release.answers.progress = lambda done, of: bar("replicate", done, of)

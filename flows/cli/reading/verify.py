@@ -58,7 +58,7 @@ def verify_command(settings: VerifySettings) -> None:
                 *(f"  {sentence}" for sentence in release_unseen(release)),
             )
         if found:
-            raise InputError(f"release {str(settings.release)!r} does not hold: " + "; ".join(found))
+            raise InputError(f"release {str(settings.release)!r} is not valid: " + "; ".join(found))
         from equistrata.analysis.metadata import croissant, dcat, registry_entry
 
         if settings.registry is not None:

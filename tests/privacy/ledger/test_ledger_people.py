@@ -80,7 +80,7 @@ def test_fingerprints_that_cannot_be_compared_are_no_way_around(ledger, rows):
     """Another key, or none at all, would let the same rows pass under any name; and the first one with another key
     would have all later charges refused."""
     before = ledger.head
-    with pytest.raises(LedgerError, match="made with a key; bring that key back"):
+    with pytest.raises(LedgerError, match="made with a key that is missing; restore the key"):
         ledger.reserve("patients", Rho(0.001), "two")
     for dataset in ("people", "patients"):
         with pytest.raises(LedgerError, match=r"made with another key; bring that key back.*equistrata budget key"):
