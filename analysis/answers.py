@@ -160,8 +160,8 @@ class Answers(Grounds):
         schema, together = self.evidence.strata.schema, not self.counts.apart
         if weighted and statistic in (*KINDS, *OF_PAIRS):
             raise InputError(
-                f"{statistic!r} about people is not answered: it needs sums of weights that were not measured; ask for "
-                "it of the rows of the file (weighted=False, or --unweighted)"
+                f"{statistic!r} cannot be estimated for people, because it needs sums of weights that were not "
+                "measured; estimate it for the rows of the file (weighted=False, or --unweighted)"
             )
         sampled = self._sampled(population, design_effect)
         if statistic in KINDS:
@@ -247,8 +247,9 @@ class Answers(Grounds):
             if apart and unknown.all():
                 apart = asked_names(self.evidence.strata.schema, apart, asked.nested)
                 raise InputError(
-                    f"the release measured {', '.join(apart)} never all together, and fewer of them at a time do not "
-                    f"say how all go together; ask about {'two' if len(apart) == 3 else 'fewer'} of them at a time"
+                    f"the release measured {', '.join(apart)} never all together, and smaller sets of them do not "
+                    f"determine how all of them are related; ask about {'two' if len(apart) == 3 else 'fewer'} of "
+                    "them at a time"
                 )
             if apart or not self.models:
                 basis[unknown] = REFUSED
@@ -289,7 +290,7 @@ class Answers(Grounds):
         """
         if not isinstance(of, str) or len(by) != 1 or of in by:
             what = {"correlation": "a correlation", "independence": "a test of independence"}[statistic]
-            raise InputError(f"{what} is of one column in 'of' and another one in 'by'; name both")
+            raise InputError(f"{what} needs one column in 'of' and another one in 'by'; name both")
         schema = self.evidence.strata.schema
         if statistic == "correlation":
             for name in (of, by[0]):
@@ -302,8 +303,8 @@ class Answers(Grounds):
                 counts = (top @ table.counts(self.counts.values(asked.merged))).reshape(-1, groups)
                 return _Pair(of, by[0], counts, np.asarray(table.spread(top) @ top.T))
         raise InputError(
-            f"the release did not measure {' and '.join(asked.columns)} together, so the answer would be of its model; "
-            "measured pairs are in 'relations' of card.json"
+            f"the release did not measure {' and '.join(asked.columns)} together, so the answer would only "
+            "depend on the model; the measured pairs are in 'relations' of card.json"
         )
 
     def _correlation(self, pair: _Pair, level: float, sampled: float) -> pd.DataFrame:

@@ -116,7 +116,7 @@ def test_the_synthesizer_is_an_estimator_of_scikit_learn(people):
     assert [table.schema["MAR"].words(value) for value in again.sample(50, seed=1)["MAR"]] == words.tolist()
     found = GridSearchCV(synthesizer, {"epsilon": [0.01, 10.0]}, cv=2).fit(frame)
     assert found.best_params_ == {"epsilon": 10.0}
-    with pytest.raises(InputError, match="are one setting"):
+    with pytest.raises(InputError, match="have the same meaning"):
         clone(synthesizer).set_params(seed=1)
 
 

@@ -122,7 +122,7 @@ def test_what_cannot_be_compared_is_refused():
     with pytest.raises(InputError, match="statistic"):
         changes(former, later, "logit", "Y", ["X"])
     columns = tuple(replace(c, values=("x", "y", "z")) if c.name == "R" else c for c in SCHEMA.columns)
-    with pytest.raises(InputError, match="column 'R' has other values in one of the releases"):
+    with pytest.raises(InputError, match="column 'R' has different values in the two releases"):
         changes(former, replace(later, schema=replace(SCHEMA, columns=columns)), "proportion", "R")
 
 

@@ -240,10 +240,7 @@ def _show(release: Release, found: pd.DataFrame, level: float) -> None:
         grid.add_row(*map(Text, row[: len(labels)]), *row[len(labels) : -1], *picture, row[-1])
     out.print(grid, crop=False)
     if parts:
-        print_lines(
-            "privacy and sampling are standard errors; that of the interval is the square root of the sum of "
-            "their squares"
-        )
+        print_lines("privacy and sampling are standard errors; the interval uses the root of their summed squares")
     if "term" in found.columns and (found["basis"] == "refused").any():
         print_lines(
             "refused: the column was never measured together with the outcome, or the group may be noise "
