@@ -90,7 +90,7 @@ def test_the_card_states_its_unit_and_the_price_of_a_group():
     assert "The unit is one row." in page
     assert cells(page, "rows") == ["1", "2", "3", "5", "10"]
     assert cells(page, "ε at δ = 1e-09") == ["1", "2.07", "3.183", "5.524", "11.97"]
-    assert "replaced by another, the price is that of a group of two" in page
+    assert "replaced by another is a group of two" in page
     assert "one row is one person" not in page
     assert "of at least one row each" in guarantee["relation"]
 
@@ -98,18 +98,14 @@ def test_the_card_states_its_unit_and_the_price_of_a_group():
 @pytest.mark.parametrize(
     ("unit", "says", "not_said"),
     [
-        (Unit("HOME", 4), "the column itself is not released. The noise covers 4 rows at once", "share a weight"),
+        (Unit("HOME", 4), "the column itself is not released. Noise is for 4 rows at once", "share a weight"),
         (
             Unit("HOME", 4),
             "Rows beyond the bound are not used. Counts, shares and means are of the rows",
             "Left out were",
         ),
         (Unit("HOME", 4), "is private; the setting 'bound_share' buys a noisy count of them.", "Left out were"),
-        (
-            Unit("HOME", 4, weights="units"),
-            "share a weight of one, so the noise covers one unit.",
-            "The noise covers 4",
-        ),
+        (Unit("HOME", 4, weights="units"), "its rows share a weight of one, so noise is for one.", "Noise is for 4"),
         (Unit("HOME", 1, unique=True), "one row, which alone has its HOME;", "Rows beyond the bound"),
     ],
 )
@@ -117,7 +113,7 @@ def test_the_card_says_what_noise_is_for(unit, says, not_said):
     page = card_markdown(card(replace(plan(), unit=unit)), None)
     assert says in page
     assert not_said not in page
-    assert "For k units together, the price is that of a group: k²ρ.\n\n| units |" in page
+    assert "k units together have the price of a group: k²ρ.\n\n| units |" in page
 
 
 def test_the_card_of_replaced_units_is_about_these():
@@ -275,18 +271,16 @@ def test_what_was_not_measured_is_said():
 
 
 @pytest.mark.parametrize("too_small", [True, False])
-@pytest.mark.parametrize(
-    ("target", "said"), [("rows", "cover the means of the rows"), ("population", "rows were drawn, at")]
-)
+@pytest.mark.parametrize(("target", "said"), [("rows", "the rows' own means"), ("population", "drawn from")])
 def test_the_card_says_which_means_are_covered_and_where_sigma_is_too_small(too_small, target, said):
     sigma = {"declared": 80_000.0, "rows_far_out": 0.123, "too_small": too_small}
     estimate = {"value": 50_000.0, "lower": 49_000.0, "upper": 51_000.0, "sigma": sigma}
     means = {"target": target, "outcomes": {"PAY": {"strat_coinpress": estimate}}}
     page = card_markdown(card(plan()), means)
     assert said in page
-    assert ("`sigma` of PAY, 80000, is too small: according to noisy counts, 12% of the rows" in page) is too_small
+    assert ("`sigma` of PAY, 80000, is too small: noisy counts show 12% of the rows" in page) is too_small
     older = {"outcomes": {"PAY": {"coinpress": {key: estimate[key] for key in ("value", "lower", "upper")}}}}
-    assert "rows were drawn, at" in card_markdown(card(plan()), older)
+    assert "drawn from" in card_markdown(card(plan()), older)
 
 
 def test_the_card_names_means_of_which_the_interval_says_nothing():
@@ -308,9 +302,7 @@ def test_the_groups_that_count_are_told():
     )
     assert "between 0 and 2.1: " in page
     assert "added up over the groups that have 0.1\u00a0% of the rows (about 1 of 2). It" in page
-    assert "the distance by which they are moved" in card_markdown(
-        card(plan()) | {"served": served | {"groups": []}}, None
-    )
+    assert "how far they are moved" in card_markdown(card(plan()) | {"served": served | {"groups": []}}, None)
 
 
 def test_a_card_has_the_steward_s_title_agency_and_contact():

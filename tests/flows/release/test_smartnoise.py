@@ -43,7 +43,7 @@ def test_the_card_of_a_foreign_synthesizer_says_what_is_weaker(served, people, t
     assert card["engine"] == "smartnoise-synth 1.0.8"
     assert abs(card["rows"] - 1357) < 400
     page = (tmp_path / "out" / "card.md").read_text()
-    assert "**The guarantee is weaker than this price suggests:**" in page
+    assert "**The guarantee is weaker than this price says:**" in page
     assert all(f"- {caveat}" in page for caveat in card["guarantee"]["caveats"])
     assert len(card["guarantee"]["caveats"]) > 4
     assert "anybody may refit" not in page

@@ -196,7 +196,7 @@ def test_the_card_tells_of_strata_that_were_begun_again(plan, work):
     describing.land_release(plan, work)
     out = Path(plan.config.output)
     assert json.loads((out / "card.json").read_text())["strata"]["begun_again"] == 1
-    assert "1 time(s) the worker of a stratum was lost" in (out / "card.md").read_text()
+    assert "1 time(s) a stratum's worker was lost" in (out / "card.md").read_text()
 
 
 def test_a_release_drawn_in_batches_is_whole(plan, work, monkeypatch):
