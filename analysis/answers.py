@@ -160,8 +160,8 @@ class Answers(Grounds):
         schema, together = self.evidence.strata.schema, not self.counts.apart
         if weighted and statistic in (*REGRESSIONS, *PAIRS):
             raise InputError(
-                f"{statistic!r} about people is not answered: it needs sums of weights that were not measured; ask for "
-                "it of the rows of the file (weighted=False, or --unweighted)"
+                f"{statistic!r} cannot be estimated for people, because it needs sums of weights that were not "
+                "measured; estimate it for the rows of the file (weighted=False, or --unweighted)"
             )
         sampled = self._sampled(population, design_effect)
         if statistic in REGRESSIONS:
@@ -247,8 +247,9 @@ class Answers(Grounds):
             if apart and unknown.all():
                 apart = asked_names(self.evidence.strata.schema, apart, asked.nested)
                 raise InputError(
-                    f"the release measured {', '.join(apart)} never all together, and fewer of them at a time do not "
-                    f"say how all go together; ask about {'two' if len(apart) == 3 else 'fewer'} of them at a time"
+                    f"the release measured {', '.join(apart)} never all together, and smaller sets of them do not "
+                    f"determine how all of them are related; ask about {'two' if len(apart) == 3 else 'fewer'} of "
+                    "them at a time"
                 )
             if apart or not self.models:
                 basis[unknown] = REFUSED
@@ -288,7 +289,8 @@ class Answers(Grounds):
             If the two columns were not measured together.
         """
         if not isinstance(of, str) or len(by) != 1 or of in by:
-            raise InputError(f"{PAIRS[statistic].title} is of one column in 'of' and another one in 'by'; name both")
+            what = {"correlation": "a correlation", "independence": "a test of independence"}[statistic]
+            raise InputError(f"{what} needs one column in 'of' and another one in 'by'; name both")
         schema = self.evidence.strata.schema
         numbers = [averaged(column_of_numbers(schema, name)) for name in (of, by[0]) if PAIRS[statistic].numbers]
         asked = question(schema, "count", of, by, where, not self.counts.apart)
@@ -300,6 +302,6 @@ class Answers(Grounds):
                 noise = np.asarray(table.spread(top) @ top.T)
                 return Pair(of, by[0], counts, noise, numbers, self.seed + 3)
         raise InputError(
-            f"the release did not measure {' and '.join(asked.columns)} together, so the answer would be of its model; "
-            "measured pairs are in 'relations' of card.json"
+            f"the release did not measure {' and '.join(asked.columns)} together, so the answer would only "
+            "depend on the model; the measured pairs are in 'relations' of card.json"
         )

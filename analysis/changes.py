@@ -64,9 +64,7 @@ def changes(
     """Estimate the change of a statistic. See `equistrata.analysis.release.Release.compare`."""
     one_of("statistic", statistic, STATISTICS)
     if former.manifest == later.manifest:
-        raise InputError(
-            "both folders are the same release, which shares all of its noise with itself; name another one"
-        )
+        raise InputError("both folders are the same release; name another one")
     for name in {*by, *(where or {}), *([] if of is None else [of] if isinstance(of, str) else of)}:
         check_alike(former.schema, later.schema, name)
     about = {each.answers.people(weighted) for each in (former, later)}
@@ -107,6 +105,6 @@ def check_alike(former: Schema, later: Schema, name: str) -> None:
     ]
     if len(known) == 2 and known[0] != known[1]:
         raise InputError(
-            f"column {name!r} has other values in one of the releases, so what it says cannot be compared; ask about "
-            "another one"
+            f"column {name!r} has different values in the two releases, so it cannot be compared; ask about "
+            "another column"
         )

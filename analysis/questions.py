@@ -147,7 +147,7 @@ def question(
     where, names = dict(where or {}), ([] if of is None else [of] if isinstance(of, str) else list(of))
     axes = _axes(schema, (*names, *by, *where))
     if len(set(by)) < len(by) or set(by) & set(where):
-        raise InputError("a column is named twice, as a group and as a condition say; name each once")
+        raise InputError("a column is named twice, for example as a group and as a condition; name each column once")
     merged = _merged(axes, by)
     merged = merged if merge else ()
     columns = tuple(name for name in schema.names if name in {axis.column for axis in axes.values()})
@@ -187,7 +187,7 @@ def question(
     bottom = np.array(inside, dtype=np.float64)
     if statistic == "mean":
         if not isinstance(of, str):
-            raise InputError("a mean is of one column of numbers; name it")
+            raise InputError("a mean needs one numeric column; name it")
         values, spread = averaged(schema[of])
         present = ~np.isnan(values)[grid[of]]
         number = np.where(present, values[grid[of]], 0.0)
@@ -219,7 +219,7 @@ def _axes(schema: Schema, names: Sequence[str]) -> dict[str, Axis]:
     for each in names:
         name, equals, value = each.partition("=")
         if equals and each not in schema.names and name in schema.names:  # the syntax of the command line
-            raise InputError(f"{each!r} is no column; for the rows with that value write {{{name!r}: {value!r}}}")
+            raise InputError(f"{each!r} is not a column; for the rows with that value write {{{name!r}: {value!r}}}")
     return {name: Axis.of(schema, name) for name in names}
 
 
@@ -234,7 +234,10 @@ def _merged(axes: Mapping[str, Axis], by: Sequence[str]) -> Merged:
     for column, names in read.items():
         twice = [name for name in names if name in by]
         if len(twice) > 1:
-            raise InputError(f"{' and '.join(twice)} are levels of {column!r}; the finest says all, so name that alone")
+            raise InputError(
+                f"{' and '.join(twice)} are levels of {column!r}; the finest one determines the others, so only "
+                "name that one"
+            )
     alone = [
         (column, axes[names[0]].groups)
         for column, names in read.items()
@@ -274,7 +277,7 @@ def code_numbers(column: Column) -> tuple[Floats, Floats]:
     """
     if not column.numeric:
         if any(isinstance(value, str) for value in column.values):
-            raise InputError(f"column {column.name!r} has names and no numbers; ask for proportions")
+            raise InputError(f"column {column.name!r} has names instead of numbers; ask for proportions")
         return np.array(column.values, dtype=np.float64), np.zeros(column.size)
     if column.layout:
         raise InputError(f"column {column.name!r} has dates; ask for the proportion of each of its periods")
@@ -313,7 +316,7 @@ def column_of_numbers(schema: Schema, name: str) -> Column:
         If there is no such column, or if it has dates or times.
     """
     if name not in schema.names:
-        raise InputError(f"{name!r} is no column of the release; it has {', '.join(schema.names)}")
+        raise InputError(f"{name!r} is not a column of the release; it has {', '.join(schema.names)}")
     if schema[name].layout:
         raise InputError(
             f"column {name!r} holds dates or times, which have no correlation here; ask for another column"
@@ -350,7 +353,7 @@ def cumulative(
     if isinstance(of, str) and schema[of].layout:
         raise InputError(f"column {of!r} has dates; ask for the proportion of each of its periods")
     if not isinstance(of, str) or not schema[of].numeric:
-        raise InputError("a quantile is of one column of numbers; name it")
+        raise InputError("a quantile needs one numeric column; name it")
     column = schema[of]
     single = question(schema, "proportion", of, by, where, merge)
     groups = len(single.labels) // column.size

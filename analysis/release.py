@@ -280,8 +280,9 @@ class Release:
         """
         if self.schema.expanded_by is not None:
             raise InputError(
-                f"each row of release {str(self.folder)!r} is a person (expand), and estimates are of the private "
-                "rows; count its rows, or make the release without expand, which has estimates with intervals"
+                f"each row of release {str(self.folder)!r} is a person (expand), but estimates are about the "
+                "private rows; count the released rows, or make a release without expand, which supports "
+                "estimates with intervals"
             )
         evidence, replicates = with_models(self.folder, self.evidence)
         answers = Answers(evidence, controls=self.controls)
@@ -459,7 +460,9 @@ class Release:
         means = self.private_means
         if means is None:
             where = f"release {str(self.folder)!r}"
-            raise InputError(f"{where} has no private means; ask for its counts' means: estimate('mean', column)")
+            raise InputError(
+                f"{where} has no private means; compute means from its counts with estimate('mean', column)"
+            )
         return means_frame(two_means(self.answers, means), level)
 
     def compare(

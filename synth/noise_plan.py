@@ -385,7 +385,8 @@ def planned_mechanism(mechanism: Mechanism, strata: Strata) -> SharingMechanism:
     shared = shared_selection(mechanism, strata)
     if shared is None and len(strata.keys) > 1:
         raise InputError(
-            "these strata are too many or their columns too large for one choice that serves all, so each is fitted by "
-            "itself, which has no plan; plan one stratum alone: leave the strata empty, and give its rows"
+            "there are too many strata, or their columns are too large, for a shared selection, and strata "
+            "that are fitted separately cannot be planned; plan a single stratum: leave the strata empty, "
+            "and give its rows"
         )
     return shared or mechanism

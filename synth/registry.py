@@ -146,8 +146,8 @@ def serving(
     refused = next((name for name, value in asked.items() if value is not None), None)
     if refused is not None:
         raise InputError(
-            f"setting {refused!r} is of the workload by which synthesizer aim chooses (gem has degree alone), and "
-            f"{own.name} has none; choose --synthesizer aim, or leave it out"
+            f"setting {refused!r} describes the workload of synthesizer aim (gem only has degree), and "
+            f"{own.name} has no workload; choose --synthesizer aim, or leave it out"
         )
     assert isinstance(own, GEM)
     return replace(own, degree=degree or own.degree)

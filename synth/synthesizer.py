@@ -139,7 +139,9 @@ class StratifiedSynthesizer:
             raise InputError(f"strata is {self.strata!r}; give a list of column names")
         whole("workers", self.workers, 1)
         if not 0 <= number("count_share", self.count_share) < 1:
-            raise InputError(f"count_share is {self.count_share}, but it is a part of the budget; give 0 up to, not 1")
+            raise InputError(
+                f"count_share is {self.count_share}, but it is a share of the budget; give at least 0 and less than 1"
+            )
         if not isinstance(self.weights, PublicWeights) and self.weights != NOISY:
             raise InputError(f"unknown weights {self.weights!r}; give PublicWeights or {NOISY!r}")
         if self.combine_weights and not (isinstance(self.weights, PublicWeights) and len(self.strata)):
@@ -147,7 +149,7 @@ class StratifiedSynthesizer:
         if not isinstance(self.mechanism, str | Mechanism):
             raise InputError(f"mechanism is a {type(self.mechanism).__name__}; give a name or a Mechanism")
         if self.seed is not None and self.random_state is not None:
-            raise InputError("seed and random_state are one setting; give one of them")
+            raise InputError("seed and random_state have the same meaning; give one of them")
         check_selection(self.selection, self.levels)
         self._mechanism()
         self._price()

@@ -17,15 +17,18 @@ REFUSED = [
     ({"replicates": 2, "survey": "expand"}, "a release of people (expand) answers no estimates"),
     (
         {"open": True, "relation": "replace-one"},
-        "column 'GROUP' is open, and finding its values is accounted for under",
+        "column 'GROUP' is open, and open values can only be found under",
     ),
-    ({"open": True, "unit": "units"}, "open columns and combined weights count rows"),
-    ({"weights": "combined", "unit": "units"}, "open columns and combined weights count rows"),
-    ({"bound_share": 0.1, "unit": "row"}, "setting 'bound_share' buys counts of the rows that a bound leaves out"),
-    ({"bound_share": 0.1, "unit": "unique"}, "setting 'bound_share' buys counts of the rows that a bound leaves out"),
-    ({"means": "both", "strata": "none"}, "means_estimator 'both' buys means by strata and over all rows"),
-    ({"weights": "public", "strata": "none"}, "weights are given but no strata"),
-    ({"weights": "combined", "strata": "none"}, "weights are given but no strata"),
+    ({"open": True, "unit": "units"}, "open columns and combined weights only work if rows"),
+    ({"weights": "combined", "unit": "units"}, "open columns and combined weights only work if rows"),
+    ({"bound_share": 0.1, "unit": "row"}, "setting 'bound_share' pays for counts of the rows that a bound leaves out"),
+    (
+        {"bound_share": 0.1, "unit": "unique"},
+        "setting 'bound_share' pays for counts of the rows that a bound leaves out",
+    ),
+    ({"means": "both", "strata": "none"}, "means_estimator 'both' estimates means by strata and over all rows"),
+    ({"weights": "public", "strata": "none"}, "weights are given, but no strata"),
+    ({"weights": "combined", "strata": "none"}, "weights are given, but no strata"),
     ({"selection": "per-stratum", "levels": "none", "strata": "flat"}, "levels 'none' need shared selection"),
     ({"selection": "per-stratum", "levels": "none", "strata": "nested"}, "levels 'none' need shared selection"),
     *(
@@ -33,12 +36,12 @@ REFUSED = [
         for kind in SURVEY
     ),
     *(
-        ({"survey": kind, "weights": weights}, "group weights are shares of rows, and with the survey weight 'W'")
+        ({"survey": kind, "weights": weights}, "group weights are shares of rows, but with the survey weight 'W'")
         for kind in SURVEY
         for weights in ("public", "combined")
     ),
     *(
-        ({"survey": kind, "means": means}, "private means are of rows, and with the survey weight 'W'")
+        ({"survey": kind, "means": means}, "private means are means of rows, but with the survey weight 'W'")
         for kind in SURVEY
         for means in ("stratified", "vanilla", "both")
     ),

@@ -119,7 +119,7 @@ def test_the_synthesizer_is_an_estimator_of_scikit_learn(people):
     assert [table.schema["MAR"].words(value) for value in again.sample(50, seed=1)["MAR"]] == words.tolist()
     found = GridSearchCV(synthesizer, {"epsilon": [0.01, 10.0]}, cv=2).fit(frame)
     assert found.best_params_ == {"epsilon": 10.0}
-    with pytest.raises(InputError, match="are one setting"):
+    with pytest.raises(InputError, match="have the same meaning"):
         clone(synthesizer).set_params(seed=1)
 
 
@@ -180,7 +180,7 @@ def test_a_synthesis_is_planned_as_by_the_command():
     """This call used to return the plan of a proportion without a warning."""
     found = equistrata.plan(synthesizer="mst", strata=["SEX"], rows=3000)
     assert (found["quantity"], found["mechanism"]) == ("synthesis", "MST")
-    with pytest.raises(InputError, match="name its synthesizer"):
+    with pytest.raises(InputError, match="give a synthesizer"):
         equistrata.plan(columns=["SEX", "ESR"])
 
 

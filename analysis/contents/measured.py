@@ -36,8 +36,8 @@ def check_keeps(card: Mapping[str, Any]) -> None:
     """Raise InputError for a foreign synthesizer, which does not publish measurements. Its code is not run."""
     if is_foreign(name := card["config"]["synthesizer"]):
         raise InputError(
-            f"a release by {card.get('mechanism', name)} publishes no measurements, so nothing says how far off its "
-            "rows are; make it with mst, aim or gem"
+            f"a release by {card.get('mechanism', name)} publishes no measurements, so the error of its rows "
+            "is not known; make it with mst, aim or gem"
         )
 
 
@@ -62,7 +62,7 @@ def check_measured(measured: Iterable[Measurement], schema: Schema, folder: Path
                 "read it with that version, or ask for a new release"
             )
     if not place:
-        raise InputError(f"release {str(folder)!r} holds no measurements, so nothing says how far off it is; {MEND}")
+        raise InputError(f"release {str(folder)!r} has no measurements, so its error is not known; {MEND}")
 
 
 def _fits(schema: Schema, measurement: Measurement) -> bool:

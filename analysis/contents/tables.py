@@ -101,11 +101,11 @@ def combine(
     for name in table.columns:  # the spread would be too small if these replicates were left out
         if lacking := int((~np.isfinite(table[name])).sum()):
             raise InputError(
-                f"result {name!r} is no finite number for {lacking} of {len(table)} replicates; leave it out, or ask "
-                "for what all of them have, as of a larger group"
+                f"result {name!r} is not a finite number for {lacking} of {len(table)} replicates; leave it out, "
+                "or compute a result that all of them have, such as that of a larger group"
             )
         if not np.isfinite(centre[name]):
-            raise InputError(f"result {name!r} is no finite number of the released rows; leave it out")
+            raise InputError(f"result {name!r} is not a finite number for the released rows; leave it out")
     error = np.sqrt(((table - centre) ** 2).mean())
     far = float(scipy.special.stdtrit(len(table), (1 + level) / 2)) * error
     return pd.DataFrame(dict(zip(NUMBERS, (centre, centre - far, centre + far, error), strict=True)))

@@ -118,11 +118,11 @@ class Regression:
         y = schema[given[0]]
         if kind == "ols":
             if not isinstance(of, str):
-                raise InputError("a linear regression has a column of numbers as outcome; name it")
+                raise InputError("a linear regression needs a numeric column as outcome; name it")
             outcome = code_numbers(y)[0]
         else:
             if of is None or isinstance(of, str):
-                raise InputError("a logistic regression has an outcome of 0 or 1; give {column: value}")
+                raise InputError("a logistic regression needs an outcome of 0 or 1; give {column: value}")
             outcome = np.isin(np.arange(y.size), codes_of(y, of[y.name])).astype(float)
         named_terms: list[tuple[str, Term]] = [("(intercept)", ((), np.ones(1)))]
         by_column = {name: _terms(schema[name]) for name in on}

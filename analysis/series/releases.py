@@ -69,7 +69,10 @@ class SeriesOfReleases:
             release = Release.open(folder)
             said = release.card.get("series")
             if said is None:
-                raise InputError(f"release {str(folder)!r} is of no series; leave it out, or verify it by itself")
+                raise InputError(
+                    f"release {str(folder)!r} does not belong to a series; leave it out, or check it with equistrata "
+                    "verify"
+                )
             month = said["month"]
             names.add(said["name"])
             horizons.add(said["horizon"])
@@ -140,7 +143,7 @@ class SeriesOfReleases:
         This is post-processing, so it costs no privacy.
         """
         if statistic not in COURSES:
-            raise InputError(f"{statistic!r} has no course; choose among {', '.join(COURSES)}")
+            raise InputError(f"{statistic!r} cannot be estimated by month; choose among {', '.join(COURSES)}")
         values = {**(of if isinstance(of, Mapping) else {}), **(where or {})}
         names = [*([of] if isinstance(of, str) else []), *([by] if isinstance(by, str) else by)]
         asked = [month for month, release in self.releases.items() if has_asked(release.schema, names, values)]
@@ -204,7 +207,7 @@ class SeriesOfReleases:
         """
         chain = self.chain
         if found := self.faults():
-            raise InputError(f"series {self.name!r} does not hold, so nothing is revised: " + "; ".join(found))
+            raise InputError(f"series {self.name!r} is not valid, so nothing is revised: " + "; ".join(found))
         return revised_months(self.releases, chain)
 
     @property

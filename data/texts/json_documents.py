@@ -29,7 +29,7 @@ MOST_BYTES = 64 << 20
 MOST_BYTES_OF_NUMBERS = 1 << 30  # the limit for measurements and for the state of a series
 MOST_DEPTH = 20
 MOST_PARTS = 2_000_000  # the maximum number of lists and mappings
-MEND = "bring it back as it was written"
+MEND = "restore the file as it was written"
 MOST_DIGITS = 20  # the maximum number of digits of a whole number of 64 bits
 
 _MISSING = object()

@@ -25,7 +25,7 @@ MANIFEST_FORMAT = "equistrata manifest 1"
 # The format of a `card.json` that `equistrata.analysis.verify` can check completely. Older cards have 1 or none.
 CARD_FORMAT = 2
 NEXT = ".next"  # the folder in a release that contains files while they are added
-MEND = "bring the whole folder back from where it was published, or make the release again"
+MEND = "get the whole folder again from where it was published, or make the release again"
 
 OWN = {"card.json", "card.md", "cells.csv", "controls.csv", "means.json", "schema.json", "series.json"}
 OWN |= {"synthetic.csv", "synthetic.parquet"}

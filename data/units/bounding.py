@@ -83,8 +83,8 @@ def refuse_repeats(unit: Unit, chosen: npt.NDArray[np.bool_]) -> None:
     """Raise an InputError if the rows of a unit must be unique and some rows were not selected."""
     if unit.unique and not chosen.all():
         raise InputError(
-            f"values of unit column {unit.column!r} repeat, but no two rows may share one; say how many rows of a unit "
-            "are used at most (at_most), or mend the ids"
+            f"unit column {unit.column!r} has the same value in several rows, but each unit must have one row "
+            "only; give the largest number of rows of a unit that are used (at_most), or correct the ids"
         )
 
 
@@ -258,7 +258,7 @@ def _only(frame: pd.DataFrame, rows: npt.NDArray[np.bool_]) -> pd.DataFrame:
 
 
 def _changed() -> InputError:
-    return InputError("the input changed while it was read; start again once whatever writes it has ended")
+    return InputError("the input changed while it was read; start again when no other program writes to it")
 
 
 def split_by_hash(ids: Ids, key: bytes) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:

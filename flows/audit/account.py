@@ -62,9 +62,9 @@ class AuditAccount(Account):
         if mine is None:
             if any(found.key for _, found in audited or charges):
                 raise LedgerError(
-                    f"whether these are the rows of data set {self.dataset!r} cannot be told, since its fingerprints "
-                    "were made with a key; bring that key back (EQUISTRATA_LEDGER_KEY, or the file .key beside the "
-                    "ledger)"
+                    f"it cannot be checked whether these are the rows of data set {self.dataset!r}, because its "
+                    "fingerprints were made with a key that is missing; restore the key (EQUISTRATA_LEDGER_KEY, or "
+                    "the file .key beside the ledger)"
                 )
             return None
         for name, found in audited:
@@ -75,8 +75,8 @@ class AuditAccount(Account):
                 )
         if charges and not audited and not any(mine.alike(found) for _, found in charges):
             raise InputError(
-                f"these are not rows that anything was charged for in data set {self.dataset!r}; "
-                "name the account of the people in them with --dataset"
+                f"nothing was charged for these rows in data set {self.dataset!r}; name the account of the people "
+                "in these rows with --dataset"
             )
         return mine
 
@@ -138,7 +138,7 @@ def audit_account(config: AuditConfig, releases: Sequence[Released]) -> AuditAcc
         return None
     if dataset is None:
         if config.ledger is not None:
-            raise InputError("a ledger is named but no data set; say which budget is charged with --dataset")
+            raise InputError("a ledger is named, but no data set; name the data set to charge with --dataset")
         return None
     if config.mode == "public" and config.seed is not None:
         raise InputError(SEEDED_CHARGE)

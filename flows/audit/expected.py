@@ -132,12 +132,14 @@ def expected_audit(
         If the settings are not valid, or if the errors of a release cannot be estimated.
     """
     if not config.releases:
-        raise InputError("no release is named; give the folder of one at least")
+        raise InputError("no release is named; give at least one release folder")
     if config.pdf or config.strata or config.target:
         given = "--pdf" if config.pdf else "--strata" if config.strata else "--target"
-        raise InputError(f"{given} is of audits that read private rows; leave it out, or name a price with --epsilon")
+        raise InputError(
+            f"{given} only applies to audits that read private rows; leave it out, or give a price with --epsilon"
+        )
     if config.output is not None and len(config.releases) > 1:
-        raise InputError("--output names one folder, and each release gets a page of its own; leave it out")
+        raise InputError("--output names one folder, but each release gets its own page; leave --output out")
     each_once(map(os.path.realpath, config.releases), "release")
     found = []
     for name in config.releases:

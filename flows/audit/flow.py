@@ -92,7 +92,8 @@ def audit(config: AuditConfig) -> str:
     create_markdown_artifact(text, key=f"{config.mode}-audit", description=f"{config.mode} audit")
     if not printed:
         raise InputError(
-            f"the report is whole in {str(page_of(folder))!r}, but could not be printed as PDF; print it from a browser"
+            f"the report in {str(page_of(folder))!r} is complete, but it could not be printed as PDF; print "
+            "it from a browser"
         )
     return str(folder)
 

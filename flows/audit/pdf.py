@@ -26,7 +26,7 @@ def printer() -> Printer:
     if browser is not None:
         return lambda page, pdf: _chromium(browser, page, pdf)
     raise InputError(
-        "nothing here prints PDF: install Chromium, or leave out --pdf and print the page from any browser"
+        "no program that prints PDF was found; install Chromium, or leave out --pdf and print the page from a browser"
     )
 
 

@@ -81,14 +81,14 @@ class AuditPlan:
             If the price is larger than the remaining budget.
         """
         if not config.releases:
-            raise InputError("no release is named; give the folder of one at least")
+            raise InputError("no release is named; give at least one release folder")
         each_once(map(os.path.realpath, config.releases), "release")
         releases = tuple(Released.open(folder) for folder in config.releases)
         first = releases[0]
         if any(each.schema.expanded_by is not None for each in releases):
             raise InputError(
-                f"each row of release {str(first.folder)!r} is a person (expand), and audits compare it with private "
-                "rows, which are a sample; audit a release without expand"
+                f"each row of release {str(first.folder)!r} is a person (expand), so it cannot be compared with "
+                "the private rows, which are a sample; audit a release that was made without expand"
             )
         for each in releases[1:]:
             both = f"releases {str(first.folder)!r} and {str(each.folder)!r}"
@@ -97,7 +97,9 @@ class AuditPlan:
             if each.card["source"] != first.card["source"]:
                 raise InputError(f"{both} were made from different rows; audit them one by one")
             if _protected(each) != _protected(first):
-                raise InputError(f"{both} promise different things, so prices do not add up; audit them one by one")
+                raise InputError(
+                    f"{both} have different guarantees, so their costs cannot be added; audit them one by one"
+                )
         if config.target is not None and config.target not in first.schema.unweighted:
             raise InputError(
                 f"target {config.target!r} is not among the released columns ({', '.join(first.schema.unweighted)})"
@@ -120,12 +122,15 @@ class AuditPlan:
             pdf.printer()
         public = config.mode == "public"
         if not public and (config.epsilon is not None or config.delta is not None):
-            raise InputError("an internal audit has no price, and may not be published; for a public one, say --public")
+            raise InputError(
+                "an internal audit has no privacy cost, so --epsilon and --delta do not apply; leave them out, "
+                "or choose --public"
+            )
         promising = next((each.card["mechanism"] for each in releases if "promise" in each.card["guarantee"]), None)
         if public and promising is not None:
             raise InputError(
-                f"synthesizer {promising!r} promises (ε, δ) only, which does not add up with a public audit; make an "
-                "internal one, or a public one of a release by mst, aim or gem"
+                f"synthesizer {promising!r} only guarantees (ε, δ), and the cost of a public audit cannot be "
+                "added to this; make an internal audit, or audit a release by mst, aim or gem"
             )
         price = total_price(*config.price) if public else Rho(0)
         account = audit_account(config, releases)
@@ -189,13 +194,13 @@ class AuditPlan:
             card_markdown(card, host.means)
         except (KeyError, TypeError):
             raise InputError(
-                f"the card of {where} is of another version, so no audit can be added to it; "
-                "name a folder with --output"
+                f"the card of {where} was made by another version, so no audit can be added to it; name a folder "
+                "with --output"
             ) from None
         if host.card["private"] and not card["private"]:
             raise InputError(
-                f"this audit is seeded, or shows a release that is, so with it {where} would not be private any more; "
-                "give it a folder of its own with --output"
+                "this audit, or a release in it, is seeded and therefore not private, so it cannot be added to "
+                f"{where}; give the audit a folder of its own with --output"
             )
 
     @property
@@ -305,19 +310,19 @@ def _place(config: AuditConfig, releases: Sequence[Released]) -> tuple[Path, Rel
         return output, None
     if config.mode == "internal":
         raise InputError(
-            f"an internal audit is exact, and {str(output)!r} is in release {str(around)!r}, which is to be published; "
-            "leave out --output, or name a folder outside it"
+            f"an internal audit contains exact numbers, and {str(output)!r} is in release {str(around)!r}, "
+            "which is to be published; leave out --output, or name a folder outside it"
         )
     host = next((release for release in releases if os.path.samefile(release.folder, around)), None)
     if host is None:
         raise InputError(
-            f"{str(output)!r} is in release {str(around)!r}, which this audit is not about; "
-            "name another folder with --output"
+            f"{str(output)!r} is in release {str(around)!r}, which is not one of the audited releases; name "
+            "another folder with --output"
         )
     # A name such as `means.json` is refused, because readers of a release expect a file with this name.
     taken = output.name.startswith(".") or output.name == "internal" or output.name in OWN
     if Path(os.path.realpath(output)).parent != around or taken:
         raise InputError(
-            f"{str(output)!r} is no place for an audit in a release; name a folder directly in it, or outside"
+            f"{str(output)!r} is too deep inside the release; name a folder directly in the release, or outside it"
         )
     return output, host

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 class AuditOptions(Settings):
     """Options of the command that are not settings of the audit."""
 
-    config: Path | None = setting(None, "The release's configuration file: where its rows are.")
-    workers: int = worker_setting("Processes that fit replicates in parallel, for a page from published numbers.")
-    verbose: Flag = setting(False, "Show Prefect's own log.")
+    config: Path | None = setting(None, "Configuration file of the release, which says where its rows are.")
+    verbose: Flag = setting(False, "Show the log of Prefect.")
 
 
 @command("audit", AuditOptions, AuditConfig)
@@ -61,7 +60,9 @@ def audit_command(options: AuditOptions, given: dict[str, Any]) -> None:
             folder = run_audit(config, options.verbose, server)
         except BaseException:
             if plan.journal is not None and plan.journal.kept:
-                print_lines("kept: the same command goes on with this audit; what is saved costs nothing", console=err)
+                print_lines(
+                    "to continue this audit, run the same command again; what is saved costs nothing", console=err
+                )
             raise
         report_audit(folder)
 

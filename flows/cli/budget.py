@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 
 class LedgerSettings(Settings):
-    ledger: LedgerPlace | None = setting(None, "Path, URL without password, or block:NAME ($EQUISTRATA_LEDGER_URL).")
+    ledger: LedgerPlace | None = setting(
+        None, "Path of the ledger, its URL without a password, or block:NAME. If not given, $EQUISTRATA_LEDGER_URL."
+    )
 
     def open(self) -> Ledger:
         """Return the ledger.
@@ -56,35 +58,47 @@ class QuerySettings(LedgerSettings):
 
 
 class AccountSettings(QuerySettings):
-    dataset: ByPlace[str | None] = setting(None, "The data set's name in the ledger (all).")
+    dataset: ByPlace[str | None] = setting(None, "Name of the data set in the ledger. If not given, all data sets.")
 
 
 class CreateSettings(QuerySettings):
-    dataset: ByPlace[str | None] = setting(None, "The data set's name in the ledger (or from --config).")
+    dataset: ByPlace[str | None] = setting(
+        None, "Name of the data set in the ledger. If not given, the one in --config."
+    )
     epsilon: float = setting(..., "ε of all releases together.")
-    delta: float | None = setting(None, "δ of all releases together (or from --config).")
-    config: Path | None = setting(None, "A release's YAML file: its data set, ledger, δ, unit and relation.")
-    schema_: str | None = setting(None, "The rows' schema, which declares the unit.", alias="schema")
+    delta: float | None = setting(None, "δ of all releases together. If not given, the one in --config.")
+    config: Path | None = setting(
+        None, "Configuration file of a release, with its data set, ledger, δ, unit and relation."
+    )
+    schema_: str | None = setting(None, "Schema of the rows, which declares the unit.", alias="schema")
     unit: UnitColumn = setting(
-        None, "Column that names the unit of privacy, as a person's or household's id, of every release (one row)."
+        None,
+        "Column that identifies the unit of privacy of every release, such as the id of a person or household. If "
+        "not given, the unit of --schema or --config, or else one row.",
     )
     relation: Neighbours | None = setting(
-        None, "Every release: one unit is added or removed (unless --config says so), or another's in its place."
+        None,
+        "Neighbouring tables of every release: one unit is added or removed, or one unit is replaced by another. "
+        "If not given, the one in --config, or else add-remove.",
     )
-    same_people_as: tuple[str, ...] = setting((), "An account whose rows are the same people's; may be repeated.")
+    same_people_as: tuple[str, ...] = setting((), "Account with rows of the same people. Can be repeated.")
 
 
 class VerifySettings(QuerySettings):
-    anchor: tuple[str, ...] = setting((), "ENTRIES:HASH printed earlier; may be repeated.")
-    card: tuple[Path, ...] = setting((), "A release's card.json; its head is an anchor.")
+    anchor: tuple[str, ...] = setting((), "ENTRIES:HASH that was printed earlier. Can be repeated.")
+    card: tuple[Path, ...] = setting(
+        (), "card.json of a release. The head in it is used as an anchor. Can be repeated."
+    )
 
 
 class ForecastSettings(QuerySettings):
-    dataset: ByPlace[str | None] = setting(None, "The data set's name (or from --config).")
+    dataset: ByPlace[str | None] = setting(None, "Name of the data set. If not given, the one in --config.")
     epsilon: float | None = setting(None, "ε of each release.")
-    delta: float | None = setting(None, "δ of each release [default: the data set's].")
-    config: Path | None = setting(None, "A release's YAML file, for all of these.")
-    releases: int = setting(12, "Horizon: how many releases are still to come.", ge=1)
+    delta: float | None = setting(
+        None, "δ of each release. If not given, the one in --config, or else that of the data set."
+    )
+    config: Path | None = setting(None, "Configuration file of a release, for all of these.")
+    releases: int = setting(12, "Number of releases that are still to come.", ge=1)
 
 
 @command("budget create", CreateSettings)
@@ -105,8 +119,8 @@ def create_budget(settings: CreateSettings) -> None:
         settings = settings.model_copy(update={name: getattr(settings, name) or getattr(file, name) for name in names})
     dataset, epsilon, delta = settings.dataset, settings.epsilon, settings.delta
     if dataset is None or delta is None:
-        lacking = "the data set" if dataset is None else "its δ (--delta)"
-        raise InputError(f"name {lacking}, or give a --config that names the data set")
+        lacking = "the name of the data set" if dataset is None else "δ (--delta)"
+        raise InputError(f"{lacking} is missing; give it, or a configuration file with --config")
     relation = relation_of(_unit_column(settings, file), settings.relation or "add-remove")
     same_people = tuple(dict.fromkeys(settings.same_people_as))
     books, key = settings.opened()
@@ -332,7 +346,10 @@ def _head_on(card: Path) -> Head:
 
     ledger = ledger_of(parse_card(read_bytes(card, f"card {str(card)!r}", MOST_BYTES), f"folder {str(card.parent)!r}"))
     if ledger is None:
-        raise InputError(f"{str(card)!r} is no card.json of a release that a ledger was charged for")
+        raise InputError(
+            f"{str(card)!r} is not the card.json of a release that was charged to a ledger; give that of "
+            "another release"
+        )
     return Head.parse(ledger["head"])
 
 

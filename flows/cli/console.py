@@ -134,4 +134,4 @@ def flow_here(verbose: bool, ahead: TemporaryServer | None = None) -> Iterator[N
                 raise
             if os.environ.get("PREFECT_API_URL"):
                 raise InputError("no Prefect server answers at PREFECT_API_URL; start one, or unset it") from None
-            raise InputError("Prefect's server ended meanwhile; run the command again") from None
+            raise InputError("Prefect's server stopped during the run; run the command again") from None

@@ -28,31 +28,38 @@ _MOST_NAMED = 12  # the largest number of columns that are named in a message
 
 
 class DraftSettings(Settings):
-    file: ByPlace[Path] = setting(..., f"The table, {NAMES}: its header or labels are read.")
+    file: ByPlace[Path] = setting(..., f"Table ({NAMES}). Only its header or labels are read.")
     codebook: Path | None = setting(
         None,
-        "What its columns mean: a CSV or Excel dictionary, Table or JSON Schema, REDCap, DDI, ACS, a file with labels.",
+        "Code book of the columns: a CSV or Excel dictionary, Table or JSON Schema, REDCap, DDI, ACS, or a file "
+        "with labels.",
     )
-    output: Path | None = setting(None, "The schema file to make.")
-    template: Path | None = setting(None, "Write a dictionary to fill in instead, with a row for each column.")
-    look: Flag = setting(False, "Draft from the rows what no code book says: private, and to be confirmed.")
-    sheet: str = setting("", "The sheet of a workbook that has the table, where several may be meant.")
-    force: Flag = setting(False, "Replace an output that exists.")
+    output: Path | None = setting(None, "Schema file to create.")
+    template: Path | None = setting(None, "Write a dictionary to fill in instead, with one row per column.")
+    look: Flag = setting(
+        False, "Use the rows to draft what no code book describes. The draft is private until it is confirmed."
+    )
+    sheet: str = setting("", "Sheet of the workbook that contains the table, if this is not clear.")
+    force: Flag = setting(False, "Replace the output if it exists.")
 
 
 class ConfirmSettings(Settings):
-    schema_: ByPlace[Path] = setting(..., "A draft with columns that are marked as taken from rows.", alias="schema")
-    columns: Names = setting((), "The columns of which all that is declared is public.")
-    all_as_public: Flag = setting(False, "All of them.")
+    schema_: ByPlace[Path] = setting(..., "Draft with columns that are marked as taken from rows.", alias="schema")
+    columns: Names = setting((), "Columns to confirm. All that is declared for them is public.")
+    all_as_public: Flag = setting(False, "Confirm all columns that are marked.")
 
 
 class InitSettings(Settings):
-    file: ByPlace[Path] = setting(..., f"The table, {NAMES}.")
-    folder: Path | None = setting(None, "The folder to make (the table's name, here).")
-    codebook: Path | None = setting(None, "What its columns mean, as for schema draft.")
-    look: Flag = setting(False, "Draft from the rows what no code book says: private, and to be confirmed.")
-    strata: Names = setting((), "Columns that define groups, as SEX,RACE.")
-    units: int | None = setting(None, "Public number of people or other units, roughly: δ follows it.", ge=1)
+    file: ByPlace[Path] = setting(..., f"Table ({NAMES}).")
+    folder: Path | None = setting(None, "Folder to create. If not given, it has the name of the table.")
+    codebook: Path | None = setting(None, "Code book of the columns, as for equistrata schema draft.")
+    look: Flag = setting(
+        False, "Use the rows to draft what no code book describes. The draft is private until it is confirmed."
+    )
+    strata: Names = setting((), "Columns that define strata, such as SEX,RACE.")
+    units: int | None = setting(
+        None, "Rough number of people or other units, which must be public. It determines δ.", ge=1
+    )
 
 
 START = """\
@@ -104,8 +111,8 @@ def init(settings: InitSettings) -> None:
         )
         if not made.declared and not made.asked:
             raise InputError(
-                f"nothing says what the columns of {str(settings.file)!r} mean; name their code book with --codebook, "
-                "or draft from the rows with --look, which is private until you confirm it"
+                f"the columns of {str(settings.file)!r} are not described; give their code book with --codebook, "
+                "or draft from the rows with --look (the draft is private until you confirm it)"
             )
         _save(folder / "release.yaml", config, private=False)
     except BaseException:
@@ -140,7 +147,9 @@ def schema_draft(settings: DraftSettings) -> None:
 
     target = settings.template or settings.output
     if target is None or (settings.template and settings.output):
-        raise InputError("name what to make: either --output, a schema, or --template, a dictionary to fill in")
+        raise InputError(
+            "nothing to create is named; give --output for a schema, or --template for a dictionary to fill in"
+        )
     if target.exists() and not settings.force:
         raise InputError(f"{str(target)!r} exists; choose another one, or replace it with --force")
     if settings.template:
@@ -193,18 +202,18 @@ def _tell(made: Draft, target: Path, columns: int, settings: DraftSettings, book
     if made.asked:
         note(
             "to answer:",
-            "take '# ' off one line of each QUESTION in the draft, or delete all of its lines to leave the column out; "
-            "schema check --input counts rows that fit",
+            "remove '# ' from one line of each QUESTION in the draft, or delete all of its lines to leave "
+            "the column out. schema check --input then counts the rows that fit",
         )
     if made.aside:
         note("declared, not released by default:", _some(made.aside))
     if made.unknown:
-        note("in the code book alone:", _some(made.unknown))
+        note("only in the code book:", _some(made.unknown))
     if labels := [name for name, parts in made.taken.items() if "labels" in parts]:
         note(
             "labels in alphabetical order:",
-            f"{', '.join(labels)}. Programs (encode, AUTORECODE, factors) number whatever rows hold. Confirm a list "
-            "that is public",
+            f"{', '.join(labels)}. Such labels are often made from the rows by programs (encode, AUTORECODE, "
+            "factors), so only confirm a list that is public",
         )
     if made.taken:
         confirm = f"compare it, and confirm it: equistrata schema confirm {target} --all-as-public"
@@ -234,7 +243,7 @@ def schema_confirm(settings: ConfirmSettings) -> None:
     marked = [name for name, spec in specs.items() if isinstance(spec, dict) and spec.get(TAKEN)]
     before = [*(document.get(CONFIRMED) or [])] if isinstance(document, dict) else []
     if bool(settings.columns) == settings.all_as_public:
-        raise InputError("name what to confirm: either --columns, or --all-as-public")
+        raise InputError("nothing to confirm is named; give --columns, or --all-as-public for all of them")
     if unknown := [name for name in settings.columns if name not in marked]:
         raise InputError(
             f"column {unknown[0]!r} of schema {path} is not marked as {TAKEN!r}, so there is nothing to confirm"

@@ -40,45 +40,53 @@ def _two_numbers(text: str | None) -> tuple[float, float] | None:
 class PlannedSettings(Settings):
     """Settings of the plan on which the holders agree. The names are the same as in `FederatedPlan`."""
 
-    outcome: str = setting(..., "The column to average.")
-    strata: Names = setting((), "Columns that define strata, as SEX,RAC1P.")
-    arm: str | None = setting(None, "The column of a row's arm.")
-    treated: str | None = setting(None, "Its value in the treated arm.")
-    control: str | None = setting(None, "Its value in the control arm.")
+    outcome: str = setting(..., "Column to average.")
+    strata: Names = setting((), "Columns that define strata, such as SEX,RAC1P.")
+    arm: str | None = setting(None, "Column that contains the arm of each row.")
+    treated: str | None = setting(None, "Value of --arm in the treated arm.")
+    control: str | None = setting(None, "Value of --arm in the control arm.")
     clip: Annotated[tuple[float, float] | None, BeforeValidator(_two_numbers)] = setting(
-        None, "Narrower range of the outcome, as 0,200000."
+        None, "Narrower range to which the outcome is clipped, such as 0,200000. If not given, its declared bounds."
     )
-    epsilon: float = setting(1.0, "ε, for every person.")
-    delta: float = setting(1e-6, "δ.")
-    trials: int = setting(1024, "m, the coins of each person; more coins, less noise.")
+    epsilon: float = setting(1.0, "ε for every unit.")
+    delta: float = setting(1e-6, "δ for every unit.")
+    trials: int = setting(1024, "Number of coins of each person. The noise is smaller if there are more coins.")
     level: float = setting(0.95, "Coverage of the intervals.")
-    target: Literal["pate", "sate"] = setting("pate", "pate: the population's difference; sate: these people's.")
-    missing: int = setting(0, "How many holders may drop out, or collude.")
-    largest_share: float | None = setting(None, "Largest part of a cell that one holder has, for --missing.")
-    smallest: int | None = setting(None, "Leave out cells with fewer rows.")
-    unit: UnitColumn = setting(None, "Column that names the unit of privacy (the schema's; else one row).")
+    target: Literal["pate", "sate"] = setting(
+        "pate", "Difference to estimate: that of the population (pate) or of these people (sate)."
+    )
+    missing: int = setting(0, "Number of holders that may drop out or collude.")
+    largest_share: float | None = setting(
+        None, "Largest share of the rows of a cell that one holder may have. Needed with --missing."
+    )
+    smallest: int | None = setting(None, "Leave out cells with fewer rows than this.")
+    unit: UnitColumn = setting(
+        None, "Column that identifies the unit of privacy. If not given, the unit of the schema, or else one row."
+    )
     at_most: int | None = setting(
-        None, "Rows of a unit that each holder uses at most (the schema's; else no two rows may share one)."
+        None,
+        "Largest number of rows of a unit that each holder uses. If not given, the number in the schema. If it "
+        "has none, each unit must have one row only.",
     )
 
 
 class FederateSettings(PlannedSettings):
-    tables: ByPlace[tuple[Path, ...]] = setting(..., f"Each holder's own table: {NAMES}.")
-    schema_: str = setting(..., "A schema file, or the name of a built-in one.", alias="schema")
+    tables: ByPlace[tuple[Path, ...]] = setting(..., f"Table of each holder ({NAMES}).")
+    schema_: str = setting(..., "Schema file, or name of a built-in schema.", alias="schema")
     aggregator: Literal["simulation", "flower"] = setting(
-        "simulation", "Sums in this process, or one process a holder (SecAgg+)."
+        "simulation", "Compute the sums in this process, or run a process for each holder (SecAgg+)."
     )
-    timeout: float = setting(60, "Seconds that Flower waits for a holder in each stage.")
-    seed: int | None = setting(None, "Repeatable, and NOT private.", ge=0)
-    output: Path | None = setting(None, "File to write the result to, as JSON.")
+    timeout: float = setting(60, "Number of seconds that Flower waits for a holder in each stage.")
+    seed: int | None = setting(None, "Seed for tests. The result is reproducible, and therefore NOT private.", ge=0)
+    output: Path | None = setting(None, "JSON file to write the result to.")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 
 class AnswerSettings(Settings):
-    table: Path = setting(..., "This holder's own table.", alias="input")
-    plan: Path = setting(..., "The plan that this holder has agreed to.")
-    state: Path = setting(..., "Folder that records what was answered.")
-    seed: int | None = setting(None, "Repeatable, and NOT private.", ge=0)
+    table: Path = setting(..., "Table of this holder.", alias="input")
+    plan: Path = setting(..., "Plan that this holder has agreed to.")
+    state: Path = setting(..., "Folder in which answers are recorded.")
+    seed: int | None = setting(None, "Seed for tests. The answer is reproducible, and therefore NOT private.", ge=0)
 
 
 @command("federate", FederateSettings)

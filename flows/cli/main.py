@@ -32,13 +32,13 @@ def main() -> None:
         try:
             os.getcwd()
         except FileNotFoundError:  # relative paths are not valid in this case
-            raise InputError("the working folder is not there any more; change to one that is") from None
+            raise InputError("the current folder no longer exists; change to another one") from None
         with ending_on_sigterm():
             app(prog_name="equistrata")  # the name is needed for completion, also with `python -m`
     except EquistrataError as error:
         _end(str(error), error.exit_code)
     except MemoryError:
-        _end("there is not enough memory for this; ask for less at a time, or take another machine", 2)
+        _end("there is not enough memory for this; ask for less at a time, or use a machine with more memory", 2)
     except OSError as error:
         sentence: object = disk_full(error)  # errors of the file system that can occur for any file
         if error.errno == errno.ENAMETOOLONG:
@@ -46,7 +46,7 @@ def main() -> None:
             sentence = f"{shown!r} is too long for a name or path on this system; give a shorter one"
         if sentence is None and error.errno in NOT_ALLOWED and error.filename:
             reason = os.strerror(error.errno).lower()
-            sentence = f"{shortened(os.fsdecode(error.filename))!r} cannot be used ({reason}); check who may"
+            sentence = f"{shortened(os.fsdecode(error.filename))!r} cannot be used ({reason}); check its permissions"
         if sentence is None:
             raise
         _end(str(sentence), InputError.exit_code)

@@ -30,12 +30,18 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
+LONGEST_METAVAR = 16  # characters; longer lists of choices are part of the help text, so that its column is not narrow
 HELP_ALL = "help_all"  # the key of the option --help-all
 COMMAND_GROUPS = {
-    "schema": typer.Typer(help="Look at schemas.", no_args_is_help=True),
-    "budget": typer.Typer(help="Lifetime budgets, and what every release has cost.", no_args_is_help=True),
-    "series": typer.Typer(help="Releases that share a budget and learn from each other.", no_args_is_help=True),
-    "setup": typer.Typer(help="Make environments for other projects' packages.", no_args_is_help=True),
+    "schema": typer.Typer(help="Draft, confirm and check schemas.", no_args_is_help=True),
+    "budget": typer.Typer(
+        help="Manage the lifetime budget of each data set, and show what each release has cost.", no_args_is_help=True
+    ),
+    "series": typer.Typer(
+        help="Show and check a series of releases, which share a budget and learn from each other.",
+        no_args_is_help=True,
+    ),
+    "setup": typer.Typer(help="Create environments for the packages of other projects.", no_args_is_help=True),
 }
 for _group in COMMAND_GROUPS:
     app.add_typer(COMMAND_GROUPS[_group], name=_group)
@@ -50,7 +56,10 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _options_of_all(
     _: Annotated[
-        bool, typer.Option("--version", "-V", help="Show the version and exit.", callback=_print_version, is_eager=True)
+        bool,
+        typer.Option(
+            "--version", "-V", help="Show the version and exit.", callback=_print_version, is_eager=True, metavar=" "
+        ),
     ] = False,
 ) -> None: ...
 
@@ -119,7 +128,7 @@ def _show_all(context: typer.Context, wanted: bool) -> None:
 
 
 _HELP_ALL = Annotated[
-    bool, typer.Option("--help-all", help="Show all options and exit.", callback=_show_all, is_eager=True)
+    bool, typer.Option("--help-all", help="Show all options and exit.", callback=_show_all, is_eager=True, metavar=" ")
 ]
 
 
@@ -144,7 +153,8 @@ def _parameter(key: str, field: FieldInfo, panel: str | None) -> inspect.Paramet
     if kind is bool:
         flag += "" if by_flag else flag.replace("--", "/--no-", 1)
     elif choices:
-        taken, metavar = (bool, None) if by_flag else (str, "|".join(map(str, choices)))
+        listed = "|".join(map(str, choices))
+        taken, metavar = (bool, None) if by_flag else (str, listed if len(listed) <= LONGEST_METAVAR else "<choice>")
         flag = "/".join(f"--{choice}" for choice in choices) if by_flag else flag
     elif get_origin(kind) is tuple:
         several = _several(kind, checks)
@@ -154,7 +164,14 @@ def _parameter(key: str, field: FieldInfo, panel: str | None) -> inspect.Paramet
     if Given.BY_PLACE not in checks and taken is not bool and get_origin(taken) is not list:
         metavar = metavar or f"<{taken.__name__.lower()}>"
         taken = list[taken]  # type: ignore[valid-type] # click ignores an option that is repeated, but `_once` reports it
-    described = escape(str(field.description)) + ("" if kind is bool and by_flag else _default(field))
+    described = escape(str(field.description))
+    if metavar == "<choice>":
+        described += f" [dim]\\[choices: {', '.join(map(str, choices))}][/dim]"
+    described += "" if kind is bool and by_flag else _default(field)
+    if Given.BY_PLACE in checks and field.alias:
+        metavar = field.alias  # the key of the field can end with an underscore
+    if taken is bool:
+        metavar = " "  # otherwise typer shows <bool>, although a flag does not have a value
     shown: dict[str, Any] = {
         "help": described, "show_default": False, "metavar": metavar, "rich_help_panel": panel,
         "hidden": panel is not None,
@@ -218,8 +235,8 @@ def _called(key: str, field: FieldInfo, checks: list[Any]) -> str:
 def _once(option: str, given: list[Any], listed: bool) -> Any:
     """Raise an InputError if an option was given more than once."""
     if len(given) > 1:
-        way = f"give all of it at once, as {option} A,B" if listed else "give it once"
-        raise InputError(f"{option} is given {len(given)} times, of which one would count; {way}")
+        way = f"give all names at once, as {option} A,B" if listed else "give it once"
+        raise InputError(f"{option} is given {len(given)} times, but only one of them would be used; {way}")
     return given[0]
 
 

@@ -10,8 +10,8 @@ from equistrata.flows.config.settings import ByPlace, Settings, setting
 
 
 class PublishSettings(Settings):
-    release: ByPlace[Path] = setting(..., "The release's folder.")
-    destination: ByPlace[Path] = setting(..., "Folder to make, or file if it ends in .zip.")
+    release: ByPlace[Path] = setting(..., "Folder of the release.")
+    destination: ByPlace[Path] = setting(..., "Folder to create, or a file if it ends in .zip.")
 
 
 @command("publish", PublishSettings)

@@ -31,8 +31,8 @@ class ReleaseOptions(Settings):
     """Options of the command that are not settings of the release."""
 
     config: Path | None = setting(None, "YAML file with any of these settings.")
-    page: Flag = setting(False, "Make a page about it too, one HTML file.")
-    verbose: Flag = setting(False, "Show Prefect's own log.")
+    page: Flag = setting(False, "Also write a page about the release, as one HTML file.")
+    verbose: Flag = setting(False, "Show the log of Prefect.")
 
 
 OF_PANELS = {
@@ -92,12 +92,14 @@ def configured(path: str | Path | None, given: dict[str, Any]) -> ReleaseConfig:
 
 
 class ResumeSettings(Settings):
-    release: ByPlace[str | None] = setting(None, "Id or output folder of the release (without: list all).")
-    discard: Flag = setting(False, "Discard it instead: it stays charged, and the ledger has it as failed.")
-    output: Path | None = setting(None, "Another output folder, if its own is taken or lost.")
-    workers: int | None = setting(None, "Processes that fit strata, from now on.", ge=1)
-    ledger: LedgerPlace | None = setting(None, "For --discard of a release that this machine has not kept.")
-    verbose: Flag = setting(False, "Show Prefect's own log.")
+    release: ByPlace[str | None] = setting(
+        None, "Id or output folder of the release. If not given, all of them are listed."
+    )
+    discard: Flag = setting(False, "Give the release up instead. Its charge stays, and the ledger marks it as failed.")
+    output: Path | None = setting(None, "Another output folder, if the former one is taken or lost.")
+    workers: int | None = setting(None, "Number of processes that fit strata from now on.", ge=1)
+    ledger: LedgerPlace | None = setting(None, "Ledger of a release that was not kept on this machine, for --discard.")
+    verbose: Flag = setting(False, "Show the log of Prefect.")
 
 
 @command("resume", ResumeSettings)
@@ -127,7 +129,8 @@ def resume_command(settings: ResumeSettings) -> None:
         os.chdir(journal.folder)
     except OSError:
         raise InputError(
-            f"release {settings.release!r} was begun in {str(journal.folder)!r}, which is gone; bring it back"
+            f"release {settings.release!r} was started in folder {str(journal.folder)!r}, which no longer "
+            "exists; restore it"
         ) from None
     if settings.discard:
         from equistrata.flows.release.undertaking import discard
@@ -158,10 +161,11 @@ def _without_journal(release: str, settings: ResumeSettings) -> None:
         raise InputError(unreadable_sentence(release))
     with suppress(InputError):
         if (ledger := ledger_of(read_card(Path(release)))) is not None:
-            return print_lines(f"whole already: {ledger['release_id']} in {release}")
+            return print_lines(f"complete already: {ledger['release_id']} in {release}")
     raise InputError(
-        f"nothing is kept of release {release!r} in {str(state_folder())!r}, so there is nothing to resume; if the "
-        f"ledger has it as reserved, equistrata resume --discard {release} marks it failed"
+        f"nothing of release {release!r} is saved in {str(state_folder())!r}, so it cannot be resumed; if "
+        f"its charge is still reserved in the ledger, equistrata resume --discard {release} marks it as "
+        "failed"
     )
 
 
@@ -186,7 +190,7 @@ def _made(config: ReleaseConfig, verbose: bool, resumed: bool = False) -> Path |
         with _whole_already(landed[-1]):
             raise
     if not (landed[-1] / "card.json").exists():
-        print_lines(f"{config.release_id} was whole and charged already, and has been moved from {landed[-1]}")
+        print_lines(f"{config.release_id} was complete and charged already, and has been moved from {landed[-1]}")
         return None
     with _whole_already(landed[-1]):
         print_release(landed[-1])
@@ -204,7 +208,7 @@ def _whole_already(folder: Path) -> Iterator[None]:
         stopped = isinstance(error, KeyboardInterrupt | SystemExit)
         why = "stopped" if stopped else str(error) if isinstance(error, EquistrataError) else type(error).__name__
         with suppress(OSError):
-            left = f"the release is whole in {str(folder)!r}; what was to follow was not done"
+            left = f"the release in {str(folder)!r} is complete, but the next step was not done"
             note("[bold yellow]note:[/]", f"{left}: {why}")
 
 
@@ -269,7 +273,7 @@ def run_release(config: ReleaseConfig, verbose: bool = False, server: TemporaryS
         return Path(folder)
     from equistrata.flows.release.prepared import AlreadyMade
 
-    raise AlreadyMade(f"release {config.release_id!r} was made by another run meanwhile and is whole")
+    raise AlreadyMade(f"release {config.release_id!r} was made by another run in the meantime and is complete")
 
 
 def _print_what_is_kept(config: ReleaseConfig) -> None:
@@ -281,4 +285,4 @@ def _print_what_is_kept(config: ReleaseConfig) -> None:
     journal = Journal.of(config.release_id)
     if journal is not None and not journal.untouched:
         with suppress(InputError), journal.held():
-            print_lines(f"kept: equistrata resume {config.release_id}", console=err)
+            print_lines(f"to continue: equistrata resume {config.release_id}", console=err)

@@ -54,8 +54,8 @@ def _print_price(card: Mapping[str, Any]) -> None:
         series = card["series"]
         own, end = series["own"], series["at_its_end"]
         print_lines(
-            f"month {series['month']} of {series['horizon']} of series {series['name']}: by itself ε = "
-            f"{own['epsilon']:.4g}, at its end at most {end['epsilon']:g} (δ = {end['delta']:g})"
+            f"month {series['month']} of {series['horizon']} of series {series['name']}: ε = {own['epsilon']:.4g} for "
+            f"this month, at most {end['epsilon']:g} for the whole series (δ = {end['delta']:g})"
         )
 
 

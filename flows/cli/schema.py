@@ -26,10 +26,14 @@ MOST_SHOWN = 20  # the largest number of values that are shown for a column
 
 
 class CheckSettings(Settings):
-    schema_: ByPlace[str] = setting(..., "Schema file or built-in name.", alias="schema")
-    input: Path | None = setting(None, f"A table ({NAMES}) to check against it.")
-    coded: Flag = setting(False, "The table holds released codes.")
-    show: Flag = setting(False, f"Print values that do not fit, up to {MOST_SHOWN} a column, to a terminal: private.")
+    schema_: ByPlace[str] = setting(..., "Schema file, or name of a built-in schema.", alias="schema")
+    input: Path | None = setting(None, f"Table ({NAMES}) to check against the schema.")
+    coded: Flag = setting(False, "The table contains released codes.")
+    show: Flag = setting(
+        False,
+        f"Print the values that do not fit, up to {MOST_SHOWN} per column. They are private, so this works in a "
+        "terminal only.",
+    )
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 
@@ -47,7 +51,7 @@ def schema_check(settings: CheckSettings) -> None:
     from equistrata.data.table_check import TableCheck, check_table
 
     if settings.show and not out.is_terminal:
-        raise InputError("--show prints values of private rows, so it works in a terminal alone; leave it out")
+        raise InputError("--show prints values of private rows, so it only works in a terminal; leave it out")
     schema, problems = load_with_problems(settings.schema_)
     check = None
     if schema is not None and settings.input is not None:
@@ -71,10 +75,10 @@ def schema_check(settings: CheckSettings) -> None:
     if schema is not None and schema.unit.unique and len(units or ()) > 1:
         problems = [*problems, "an id repeats"]
     if problems:
-        raise InputError(f"schema {settings.schema_} has problems; mend what is listed")
+        raise InputError(f"schema {settings.schema_} has problems; correct what is listed")
     if check and not check.fits:
         assert settings.input is not None
-        raise InputError(f"file {settings.input.name!r} does not fit the schema; mend what is listed")
+        raise InputError(f"file {settings.input.name!r} does not fit the schema; correct what is listed")
 
 
 def _print_readings(path: Path, source: str, schema: Schema | None) -> None:

@@ -27,16 +27,22 @@ SCORE_NOTES = {  # the best value is 0, unless the text states another value
 
 
 class ScoreSettings(Settings):
-    real: ByPlace[Path] = setting(..., "The training rows of the synthesizer (coded CSV).")
-    test: ByPlace[Path] = setting(..., "Held-out real rows, for the classifiers.")
-    synthetic: ByPlace[Path] = setting(..., "The synthetic rows.")
-    strata: Names = setting((), "Columns that define strata, as SEX,RAC1P.")
-    target: str | None = setting(None, "The column that classifiers predict.")
-    survey_weight: str | None = setting(None, "Column of survey weights, as PWGTP: it is not scored, people are.")
-    min_share: float = setting(0.001, "Strata under this share of the real rows are left out.")
-    quick: Flag = setting(False, "No classifiers.")
-    models: Names = setting(("random_forest",), "Classifiers: random_forest,logistic_regression,gradient_boosting.")
-    baseline: Flag = setting(False, "Train the classifiers on the real rows too.")
+    real: ByPlace[Path] = setting(..., "Rows on which the synthesizer was trained (coded CSV).")
+    test: ByPlace[Path] = setting(..., "Real rows that were held out, for the classifiers.")
+    synthetic: ByPlace[Path] = setting(..., "Synthetic rows.")
+    strata: Names = setting((), "Columns that define strata, such as SEX,RAC1P.")
+    target: str | None = setting(None, "Column that classifiers predict.")
+    survey_weight: str | None = setting(
+        None,
+        "Column with survey weights, such as PWGTP. It is not scored, and each row counts as the people that it "
+        "represents.",
+    )
+    min_share: float = setting(0.001, "Leave out strata with less than this share of the real rows.")
+    quick: Flag = setting(False, "Do not train classifiers.")
+    models: Names = setting(
+        ("random_forest",), "Classifiers to train: random_forest, logistic_regression, gradient_boosting."
+    )
+    baseline: Flag = setting(False, "Also train the classifiers on the real rows.")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 

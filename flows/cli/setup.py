@@ -67,12 +67,14 @@ def flower_contents() -> Contents:
 
 class SetupSettings(Settings):
     folder: Path | None = setting(
-        None, "Folder to make it in, instead of one beside equistrata's packages; name its bin/python in the variable."
+        None,
+        "Folder in which the environment is created. If not given, it is beside the packages of equistrata. If "
+        "given, set the environment variable to its bin/python.",
     )
 
 
 class SmartNoiseSettings(SetupSettings):
-    neural: Flag = setting(False, "With PyTorch (5 GB), for snsynth:PATECTGAN, DPCTGAN, PATEGAN and DPGAN.")
+    neural: Flag = setting(False, "Also install PyTorch (5 GB), for snsynth:PATECTGAN, DPCTGAN, PATEGAN and DPGAN.")
 
 
 @command("setup smartnoise", SmartNoiseSettings)
@@ -96,7 +98,7 @@ def _set_up(environment: Environment, wanted: Sequence[Contents], folder: Path |
         print_lines(f"{environment.project} is there already: {interpreter_in(place)}")
         return
     if place.exists() and any(place.iterdir()) and not (place / "pyvenv.cfg").exists():
-        raise InputError(f"{str(place)!r} is there, and is no environment; move it away, or name another --folder")
+        raise InputError(f"{str(place)!r} exists, but is not an environment; move it away, or name another --folder")
     print_lines(f"Installing {environment.project} into {place}; this takes a few minutes.", console=err)
     make_environment(place, wanted[-1])
     print_lines(f"{environment.project} is ready: {interpreter_in(place)}")
@@ -131,7 +133,9 @@ def make_environment(place: Path, contents: Contents) -> None:
         if done.returncode:
             words = (done.stderr.strip() or done.stdout.strip()).splitlines()
             said = " ".join(words[-2:]) or "it said nothing"
-            raise InputError(f"{' '.join(step[1:4])} … failed ({said}); see that packages can be had, and try again")
+            raise InputError(
+                f"{' '.join(step[1:4])} … failed ({said}); check that packages can be downloaded, and try again"
+            )
     (place / STAMP).write_text(contents.digest, "utf-8")
 
 

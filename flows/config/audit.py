@@ -30,21 +30,26 @@ _UNSET: Any = {
 class AuditConfig(create_model("UnsetSourceSettings", __base__=Settings, **_UNSET)):  # type: ignore[misc]
     """All public settings of an audit. Settings that are not given are read from the card of the first release."""
 
-    releases: ByPlace[Folders] = setting((), "Release folders; the first is compared with the others.")
+    releases: ByPlace[Folders] = setting((), "Release folders. The first one is compared with the others.")
     mode: Annotated[Literal["public", "internal"], Given.BY_FLAG] = setting(
-        "internal", "Noisy and charged to a budget, or exact and not to be published."
+        "internal",
+        "Publish noisy numbers, which are charged to a budget, or compute exact numbers, which must not be published.",
     )
-    strata: Names = setting((), "Columns that define the groups (the finest of the releases' if none are given).")
-    target: str | None = setting(None, "The column that classifiers predict (the schema's).")
+    strata: Names = setting((), "Columns that define the groups. If not given, the finest strata of the releases.")
+    target: str | None = setting(None, "Column that classifiers predict. If not given, the target of the schema.")
     epsilon: float | None = setting(
-        None, "ε of a public audit that reads rows (1, if only δ is given).", gt=0, allow_inf_nan=False
+        None, "ε of a public audit that reads rows. If only --delta is given, 1.", gt=0, allow_inf_nan=False
     )
-    delta: float | None = setting(None, "δ of a public audit that reads rows (1e-9).", gt=0, lt=1)
-    dataset: str | None = setting(None, "Whose budget a public audit is charged to (the releases' own).")
-    ledger: LedgerPlace | None = setting(None, "The ledger: path, URL without password, or block:NAME.")
-    output: str | None = setting(None, "Folder to make (in the first release, if not given).")
-    pdf: Flag = setting(False, "Print the report as PDF too (needs Chromium).")
-    seed: int | None = setting(None, "For tests: reproducible, and therefore NOT private.", ge=0)
+    delta: float | None = setting(
+        None, "δ of a public audit that reads rows. If only --epsilon is given, 1e-9.", gt=0, lt=1
+    )
+    dataset: str | None = setting(
+        None, "Data set that is charged for a public audit. If not given, that of the releases."
+    )
+    ledger: LedgerPlace | None = setting(None, "Path of the ledger, its URL without a password, or block:NAME.")
+    output: str | None = setting(None, "Folder to create. If not given, it is created in the first release.")
+    pdf: Flag = setting(False, "Print the report as PDF as well (needs Chromium).")
+    seed: int | None = setting(None, "Seed for tests. The audit is reproducible, and therefore NOT private.", ge=0)
     report: ReportSettings = setting(
         ReportSettings(), "Title, agency and contact of the page (those of the first release's card)."
     )

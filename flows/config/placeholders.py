@@ -52,7 +52,7 @@ def filled(pattern: str, scheduled: datetime, time_zone: str) -> str:
     def text(found: re.Match[str]) -> str:
         if found[1] not in PLACEHOLDERS:
             known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
-            raise InputError(f"{found[0]!r} in {pattern!r} stands for nothing; the placeholders are {known}")
+            raise InputError(f"{found[0]!r} in {pattern!r} is not a placeholder; the placeholders are {known}")
         return format(scheduled.astimezone(UTC) if found[1] == "time" else local, PLACEHOLDERS[found[1]])
 
     return _BRACES.sub(text, pattern)

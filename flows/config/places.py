@@ -45,7 +45,7 @@ def without_credentials(named: str) -> str:
             open_secret = True
         if open_secret:
             raise InputError(
-                f"a ledger's URL with a password must not stand among the settings; use {URL_VARIABLE} or block:NAME"
+                f"a ledger's URL must not be given with a password in the settings; use {URL_VARIABLE} or block:NAME"
             )
     return named
 

@@ -69,16 +69,16 @@ class SourceSettings(Settings):
     """Settings for the source of the private rows, which are the same for a release and an audit."""
 
     source: SourceName = setting(
-        "sample", "Where rows come from (the format of an input, by its ending; folktables with a state)."
+        "sample", "Source of the rows. --input implies its format, and --state or --task implies folktables."
     )
-    input: str | None = setting(None, "File of the table.")
-    state: Names = setting((), "States, for source folktables, as NY or NY,VT.")
-    year: int = setting(2018, "Survey year, for source folktables.", ge=2014)
-    survey: Literal["1-Year", "5-Year"] = setting("1-Year", "Which survey of the year, for source folktables.")
-    root_dir: str = setting("acs", "Folder with <year>/<survey>/psam_p….csv, for source folktables.")
-    download: bool = setting(False, "Let folktables download what is not there.")
+    input: str | None = setting(None, "File that contains the table.")
+    state: Names = setting((), "States, such as NY or NY,VT (folktables only).")
+    year: int = setting(2018, "Year of the survey (folktables only).", ge=2014)
+    survey: Literal["1-Year", "5-Year"] = setting("1-Year", "Survey of that year (folktables only).")
+    root_dir: str = setting("acs", "Folder that contains <year>/<survey>/psam_p….csv (folktables only).")
+    download: bool = setting(False, "Download the files that are missing (folktables only).")
     task: Literal["ACSIncome", "ACSEmployment", "ACSPublicCoverage", "ACSMobility", "ACSTravelTime"] | None = setting(
-        None, "A task of folktables: its columns, and only the rows that it is about."
+        None, "Task of folktables. It determines the columns, and which rows are used."
     )
 
     @model_validator(mode="before")
@@ -94,7 +94,7 @@ class SourceSettings(Settings):
     @model_validator(mode="after")
     def _reads_what_is_given(self) -> Self:
         if self.input is not None and self.source not in KINDS:
-            raise InputError(f"source {self.source!r} reads no input; leave out one of the two")
+            raise InputError(f"source {self.source!r} does not read a file; leave out the input, or the source")
         if self.state and self.source != "folktables":
             raise InputError(f"source {self.source!r} has no states; leave out the state, or choose folktables")
         if self.task and self.source != "folktables":
@@ -110,13 +110,15 @@ class SeriesSettings(Settings):
 
     name: Annotated[Pattern | None, Called("series")] = setting(
         None,
-        "Series that this release is the next month of: epsilon and delta are then those of all its months together. "
-        "May hold {year} etc.",
+        "Name of the series to which this release adds the next month. ε and δ are then those of all its months "
+        "together. Placeholders such as {year} are filled in.",
         pattern=r"^[A-Za-z0-9{][A-Za-z0-9._{}-]{0,59}$",
     )
-    horizon: Annotated[int | None, Called("horizon")] = setting(None, "Months of the series, at most.", ge=1, le=1200)
+    horizon: Annotated[int | None, Called("horizon")] = setting(
+        None, "Largest number of months in the series.", ge=1, le=1200
+    )
     front: Annotated[float, Called("front")] = setting(
-        1.0, "How many times as much of the series' budget as another month the first one has.", ge=1, le=1200
+        1.0, "Budget of the first month, as a multiple of the budget of another month.", ge=1, le=1200
     )
 
     @model_validator(mode="after")
@@ -124,122 +126,182 @@ class SeriesSettings(Settings):
         if (self.name is None) != (self.horizon is None):
             raise InputError("a series needs a name and a horizon; give both: --series NAME --horizon 12")
         if self.name is None and self.front != 1:
-            raise InputError("'front' is of a series' first month; name the series, or leave it out")
+            raise InputError("'front' only applies to a series; name the series, or leave 'front' out")
         return self
 
 
 class ReleaseConfig(SourceSettings):
     """All public settings of a release. Rows are never part of the settings."""
 
-    coded: bool = setting(False, "The table already holds released codes (bins as their index).")
-    schema_: str | None = setting(None, "Schema file or built-in name (acs_employment).", alias="schema")
-    columns: Names = setting((), "Columns to release (the schema's default if none are given).")
+    coded: bool = setting(False, "The table already contains released codes, with bins as their index.")
+    schema_: str | None = setting(
+        None, "Schema file, or name of a built-in schema such as acs_employment.", alias="schema"
+    )
+    columns: Names = setting((), "Columns to release. If not given, the default columns of the schema.")
     survey_weight: str | None = setting(
-        None, "Column of survey weights, as PWGTP: rows then stand for people (the schema's; else rows are counted)."
+        None,
+        "Column with survey weights, such as PWGTP. The rows then represent people. If not given, the column that "
+        "the schema declares. If it declares none, rows are counted.",
     )
     controls: str | None = setting(
-        None, "File of public totals of people, as by age, sex and race, that the weights then meet (no cost)."
+        None,
+        "File with public totals of people, such as by age, sex and race. The survey weights of the release then "
+        "add up to them, at no privacy cost.",
     )
-    expand: bool = setting(False, "Draw rows by their survey weight, and leave that column out: each row is a person.")
-    strata: Names = setting((), "Columns that define strata; ST/PUMA for one within another.")
+    expand: bool = setting(
+        False, "Draw rows in proportion to their survey weight, and leave that column out. Each row is then one person."
+    )
+    strata: Names = setting((), "Columns that define strata. ST/PUMA means PUMA within ST.")
     unit: UnitColumn = setting(
-        None, "Column that names the unit of privacy, as a person's or household's id (the schema's; else one row)."
+        None,
+        "Column that identifies the unit of privacy, such as the id of a person or household. If not given, the "
+        "unit of the schema, or else one row.",
     )
     at_most: int | None = setting(
         None,
-        f"Rows of a unit that are used at most, 1 to {MOST_ROWS:,} (the schema's; else no two rows may share one).",
+        f"Largest number of rows that are used of each unit, 1 to {MOST_ROWS:,}. If not given, the number in the "
+        "schema. If it has none, each unit must have one row only.",
         ge=1,
         le=MOST_ROWS,
     )
     unit_weights: Weights | None = setting(
         None,
-        "What counts as one in the synthesis: rows (noise for at_most of them at once) or units (noise for one; how "
-        f"many rows it has is measured too; 2 to {MOST_WEIGHED} rows). Unset: what is predicted to be better for the "
-        "units that are given; else rows.",
+        "What the synthesis counts. With rows, the noise covers at_most rows at once. With units, it covers one "
+        f"unit, and the number of rows per unit is measured too (for 2 to {MOST_WEIGHED} rows). If not given, the "
+        "choice with the smaller predicted error for --units, or else rows.",
     )
     unit_sizes: Texts = setting(
-        (), "Public shares of units with 1, 2, 3 … rows, as 0.3,0.4,0.2,0.1, by which that is predicted."
+        (),
+        "Public shares of units with 1, 2, 3, … rows, such as 0.3,0.4,0.2,0.1. They are used to predict the "
+        "better --unit-weights.",
     )
     relation: Neighbours = setting(
-        "add-remove", "Neighbouring tables: one unit is added or removed, or replaced by another (twice as much noise)."
+        "add-remove",
+        "Neighbouring tables: one unit is added or removed, or one unit is replaced by another (with twice as "
+        "much noise).",
     )
     units: int | None = setting(
         None,
-        "Public number of units (people, households), roughly: δ follows it, unless given, and what counts as one.",
+        "Rough number of units (people, households), which must be public. It determines δ if --delta is not "
+        "given, and is used to choose --unit-weights.",
         ge=1,
     )
     synthesizer: Synthesizer | Annotated[str, Field(pattern=NAMED_CLASS)] = setting(
         "mst",
-        "The mechanism, or snsynth:NAME, package.module:Class or file.py:Class with a guarantee of its own.",
+        "The mechanism, or another class with its own guarantee: snsynth:NAME, package.module:Class or file.py:Class.",
     )
     synthesizer_python: str | None = setting(
-        None, "Python of the environment that another project's synthesizer is in, as /opt/dpmm/bin/python."
+        None,
+        "Python of the environment in which another project's synthesizer is installed, such as /opt/dpmm/bin/python.",
     )
-    degree: int | None = setting(None, "Columns in each set of the workload, for aim or gem (unset: 3).", ge=1, le=8)
+    degree: int | None = setting(
+        None, "Number of columns in each set of the workload (aim and gem only). If not given, 3.", ge=1, le=8
+    )
     workload: Texts = setting(
-        (), "The workload's sets of columns and their weights instead, for aim: SEX*DIS*ESR=2,MAR*ESR."
+        (),
+        "Sets of columns and their weights, such as SEX*DIS*ESR=2,MAR*ESR, instead of all sets of --degree "
+        "columns (aim only).",
     )
-    target: str | None = setting(None, "Half of the workload's weight is on sets with this column, for aim.")
-    engine: Literal["numpy", "mbi"] = setting("numpy", "What estimates the models (mbi: reference, an extra).")
+    target: str | None = setting(
+        None, "Give half of the weight of the workload to the sets that contain this column (aim only)."
+    )
+    engine: Literal["numpy", "mbi"] = setting(
+        "numpy", "Library that estimates the models. mbi is the reference implementation, and needs an extra."
+    )
     epsilon: float = setting(1.0, "ε of the whole release.", gt=0, allow_inf_nan=False)
-    delta: float = setting(DELTA, "δ of the whole release (at most 1/n^1.5 where n units are declared).", gt=0, lt=1)
-    weights: str = setting("noisy", "File of public group weights (of rows), or noisy: noisy counts that are charged.")
-    weight_column: str | None = setting(
-        None, "Column of sizes or survey weights in the weights file, as PWGTP; rows if each row is one person."
+    delta: float = setting(
+        DELTA, "δ of the whole release. If --units is given, the default is at most 1/n^1.5.", gt=0, lt=1
     )
-    combine_weights: bool = setting(False, "Combine the weights file with noisy counts by inverse variance.")
-    shrinkage: bool = setting(True, "Shrinkage of small strata and of their sizes, at no privacy cost.")
+    weights: str = setting(
+        "noisy", "File with public group weights (shares of rows), or noisy for noisy counts, which are charged."
+    )
+    weight_column: str | None = setting(
+        None,
+        "Column of the weights file that contains sizes or survey weights, such as PWGTP. If not given, each row "
+        "of that file counts as one person.",
+    )
+    combine_weights: bool = setting(False, "Combine the weights file with noisy counts by inverse-variance weighting.")
+    shrinkage: bool = setting(
+        True, "Shrink small strata and their sizes toward what the other strata predict, at no privacy cost."
+    )
     selection: Literal["shared", "per-stratum"] | None = setting(
-        None, "One selection of queries for all strata, or one each (unset: shared where that is possible and better)."
+        None,
+        "Choose marginals once for all strata, or in each stratum. If not given, shared where this is possible "
+        "and better.",
     )
     levels: Literal["auto", "strata", "none"] = setting(
-        "auto", "Queries of shared selection: over all rows and within strata (auto), or one of these."
+        "auto",
+        "Where shared selection measures marginals: at all levels (auto), within strata only (strata), or over "
+        "all rows only (none).",
     )
-    count_share: float = setting(0.02, "Part of the release's ρ for noisy counts.", gt=0, lt=1)
+    count_share: float = setting(0.02, "Share of ρ for noisy counts.", gt=0, lt=1)
     open_share: float = setting(
-        0.05, "Part of the release's ρ for finding the values of open columns, if there are any.", gt=0, le=0.5
+        0.05, "Share of ρ for finding the values of open columns, if there are any.", gt=0, le=0.5
     )
     bound_share: float = setting(
         0.0,
-        "Part of the release's ρ for noisy counts of units by their rows, which tell how many rows the bound left out "
-        "(0: not told).",
+        "Share of ρ for noisy counts of units by their number of rows. They show how many rows --at-most has left "
+        "out. With 0, this is not shown.",
         ge=0,
         le=0.5,
     )
-    rows: int | None = setting(None, "Synthetic rows (the noisy number of rows if not given).", ge=1)
-    replicates: int = setting(
-        0, "Replicates of the model to keep in the release, so that its readers wait for none (25, say).", ge=0, le=1000
+    rows: int | None = setting(
+        None, "Number of synthetic rows. If not given, the noisy number of rows of the table.", ge=1
     )
-    means: Names = setting((), "Numeric columns to estimate means of, as SCHL,WKHP.")
-    means_share: float = setting(0.25, "Part of the release's ρ for the means.", gt=0, lt=1)
-    means_schema: str | None = setting(None, "Schema with the means' bounds and σ (acs_means for ACS data).")
+    replicates: int = setting(
+        0,
+        "Number of replicates of the model to store in the release, such as 25, so that readers do not have to "
+        "wait for them.",
+        ge=0,
+        le=1000,
+    )
+    means: Names = setting((), "Numeric columns for which private means are estimated, such as SCHL,WKHP.")
+    means_share: float = setting(0.25, "Share of ρ for the means.", gt=0, lt=1)
+    means_schema: str | None = setting(None, "Schema with bounds and σ for the means, such as acs_means for ACS data.")
     means_estimator: Literal["stratified", "vanilla", "both"] = setting(
-        "stratified", "StratCoinpress, Coinpress over all rows, or both (each then gets half)."
+        "stratified", "StratCoinpress, Coinpress over all rows, or both (each with half of the budget)."
     )
     means_target: Literal["rows", "population"] = setting(
-        "rows", "The means that intervals cover: the rows' own, or those of the population (needs σ)."
+        "rows", "Whether the intervals cover the means of the rows or of the population (which needs σ)."
     )
-    evaluate: Literal["full", "quick", "none"] = setting("quick", "Exact internal scores; full: with classifiers.")
-    holdout: float = setting(0.2, "Chance of a row (or unit) to be held out, for evaluate full.", gt=0, lt=1)
-    seed: int | None = setting(None, "For tests: reproducible, and therefore NOT private.", ge=0)
+    evaluate: Literal["full", "quick", "none"] = setting(
+        "quick", "Compute exact internal scores. With full, classifiers are trained as well."
+    )
+    holdout: float = setting(0.2, "Probability that a row (or unit) is held out, for --evaluate full.", gt=0, lt=1)
+    seed: int | None = setting(None, "Seed for tests. The release is reproducible, and therefore NOT private.", ge=0)
     runner: Literal["threads", "processes", "dask", "ray"] = setting(
-        "processes", "Where strata are fitted: this process, processes of this machine, or a cluster (extras)."
+        "processes",
+        "Where strata are fitted: in this process, in several processes of this machine, or on a cluster (needs "
+        "an extra).",
     )
-    workers: int = worker_setting("Processes that fit strata in parallel, without cluster.")
-    cluster: str | None = setting(None, "Address of a Dask scheduler or Ray head (started here if not given).")
-    scratch: str | None = setting(None, "Where the private working folder is made; all machines must share it.")
-    output: Pattern = setting("release", "Folder to make; {year}, {month}, {week}, {date}, {time} are filled in.")
-    ledger: LedgerPlace | None = setting(None, "Path, URL without password, or block:NAME ($EQUISTRATA_LEDGER_URL).")
-    dataset: str | None = setting(None, "The data set's name in the ledger; charges its budget.")
+    workers: int = Field(
+        default_factory=lambda: os.cpu_count() or 1,
+        ge=1,
+        description="Number of processes that fit strata in parallel, if no cluster is used.",
+    )
+    cluster: str | None = setting(None, "Address of a Dask scheduler or a Ray head. If not given, one is started here.")
+    scratch: str | None = setting(
+        None, "Folder in which the private working folder is made. All machines must share it."
+    )
+    output: Pattern = setting("release", "Folder to create. {year}, {month}, {week}, {date} and {time} are filled in.")
+    ledger: LedgerPlace | None = setting(
+        None, "Path of the ledger, its URL without a password, or block:NAME. If not given, $EQUISTRATA_LEDGER_URL."
+    )
+    dataset: str | None = setting(None, "Name of the data set in the ledger. Its budget is charged.")
     release_id: Pattern | None = setting(
         None,
-        "The release's name in the ledger (from the output's name if not given); may hold {month} etc.",
+        "Name of the release in the ledger. If not given, it is made from the name of the output. Placeholders "
+        "such as {month} are filled in.",
         pattern=r"^[A-Za-z0-9{][A-Za-z0-9._{}-]{0,99}$",
     )
-    time_zone: Zone = setting("UTC", "Time zone of {month} etc.: that of the schedule, as America/New_York.")
+    time_zone: Zone = setting(
+        "UTC", "Time zone of placeholders such as {month}. Use the one of the schedule, such as America/New_York."
+    )
     series: SeriesSettings = setting(SeriesSettings(), "Name and horizon of a series.")
     former: str | None = setting(
-        None, "Folder of the series' last release, from which this one learns (unset: it lies beside the output)."
+        None,
+        "Folder of the last release of the series, from which this one learns. If not given, it is looked for "
+        "beside the output.",
     )
     report: ReportSettings = setting(ReportSettings(), "Title, agency and contact of the card.")
 
@@ -253,16 +315,16 @@ class ReleaseConfig(SourceSettings):
     @model_validator(mode="after")
     def _task_has_its_own_schema(self) -> Self:
         if self.task and self.schema_:
-            raise InputError("a task declares its columns itself; leave out the schema, or the task")
+            raise InputError("a task already declares its columns; leave out the schema, or the task")
         return self
 
     @model_validator(mode="after")
     def _replicates_have_a_model(self) -> Self:
         if self.replicates == 1:
-            raise InputError("one replicate has no spread; keep 2 or more (replicates), or none")
+            raise InputError("setting 'replicates' is 1, but one replicate has no spread; give 2 or more, or 0")
         if self.replicates and (self.expand or is_foreign(self.synthesizer)):
-            what = "a release of people (expand)" if self.expand else f"a release by {self.synthesizer}"
-            raise InputError(f"{what} answers no estimates, so it keeps no replicates; leave replicates out")
+            what = "a release with expand" if self.expand else f"a release by {self.synthesizer}"
+            raise InputError(f"{what} does not support estimates, so it cannot store replicates; leave replicates out")
         return self
 
     @model_validator(mode="after")
@@ -271,10 +333,10 @@ class ReleaseConfig(SourceSettings):
             raise InputError(SEEDED_CHARGE)
         if self.series.name is not None and self.dataset is None:
             raise InputError(
-                "which month of a series it is, the ledger knows; name the data set (dataset), or no series"
+                "the months of a series are counted in a ledger; name the data set (dataset), or leave the series out"
             )
         if self.former is not None and self.series.name is None:
-            raise InputError("a former release is learned from in a series only; name the series, or leave it out")
+            raise InputError("'former' only applies to a series; name the series, or leave 'former' out")
         return self
 
     @classmethod

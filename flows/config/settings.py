@@ -112,7 +112,9 @@ class Settings(BaseModel):
         for name, value in given.items() if isinstance(given, dict) else ():
             for text in value if isinstance(value, list | tuple) else (value,):
                 if isinstance(text, str) and any("\ud800" <= character <= "\udfff" for character in text):
-                    raise InputError(f"setting {str(name).rstrip('_')!r} holds bytes that are not UTF-8; rename that")
+                    raise InputError(
+                        f"setting {str(name).rstrip('_')!r} contains bytes that are not UTF-8; use another name"
+                    )
         return given
 
     @model_validator(mode="before")
@@ -195,8 +197,9 @@ def _sentence(error: ValidationError, model: type[BaseModel], field: str | None 
         given = str(first["input"])
         shown = repr(given if len(given) <= _SHOWN else f"{given[:_SHOWN]}…")
         return (
-            f"setting {name!r} is {shown}, but a name is of letters, digits, dots, dashes and underscores, begins with "
-            f"a letter or digit and is not longer than {_longest(first['ctx']['pattern'])}"
+            f"setting {name!r} is {shown}, but a name consists of letters, digits, dots, dashes and "
+            f"underscores, begins with a letter or digit and has at most {_longest(first['ctx']['pattern'])} "
+            "characters"
         )
     reason = first["msg"][0].lower() + first["msg"][1:]
     return f"setting {name!r} is {first['input']!r}, but {reason.replace('input', 'it', 1)}"

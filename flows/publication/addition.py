@@ -66,8 +66,8 @@ def add(release: Path, name: str, made: Path, priced: Callable[[Card, str], Card
             _lay_out(release, name, made, priced)
         except OSError as error:
             raise InputError(
-                f"nothing can be added to release {str(release)!r} ({os.strerror(error.errno or 0).lower()}); mend "
-                "that, or give the audit a folder of its own with --output"
+                f"nothing can be added to release {str(release)!r} ({os.strerror(error.errno or 0).lower()}); "
+                "correct this, or give the audit a folder of its own with --output"
             ) from None
         _finish(release)
     return release / name
@@ -105,7 +105,8 @@ def _finish(release: Path) -> None:
     except OSError as error:
         raise InputError(
             f"an audit that was being added to release {str(release)!r} cannot be moved to its place "
-            f"({os.strerror(error.errno or 0).lower()}); mend that, and try again as the release's owner"
+            f"({os.strerror(error.errno or 0).lower()}); correct this, and try again as the owner of the "
+            "release"
         ) from None
 
 
@@ -119,7 +120,7 @@ def held(release: Path) -> Iterator[None]:
         If the release is not writable, or if another process holds it for too long.
     """
     if not os.access(release, os.W_OK):
-        raise InputError(f"release {str(release)!r} cannot be written; mend its permissions, or work as its owner")
+        raise InputError(f"release {str(release)!r} cannot be written; correct its permissions, or work as its owner")
     waited = time.monotonic() + PATIENCE
     while (lock := claim(release)) is None:
         if time.monotonic() > waited:

@@ -87,7 +87,8 @@ def with_audit(card: Mapping[str, Any], audit: AddedAudit) -> dict[str, Any]:
     epsilon = total.epsilon(own["delta"])
     if not math.isfinite(epsilon):
         raise InputError(
-            f"release and audits together have no ε at δ = {own['delta']:g} any more; give the audit another --output"
+            f"the release and its audits together no longer have an ε at δ = {own['delta']:g}; give the audit "
+            "another --output"
         )
     shown = {other["identity"] for each in audits_of(card) for other in each["compared"]}
     split = {f"public audit ({audit.folder}/)": audit.rho} | {

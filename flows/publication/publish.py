@@ -73,7 +73,7 @@ class _Files:
         """Read a small file."""
         content = b"".join(self._chunks(name, MOST_IN_MEMORY + 1))
         if len(content) > MOST_IN_MEMORY:
-            raise InputError(f"file {name!r} of {self} is no {name} of a release: it is too large; {MEND}")
+            raise InputError(f"file {name!r} of {self} is too large for the {name} of a release; {MEND}")
         return content
 
     def copy(self, name: str, entry: Entry, target: IO[bytes]) -> None:
@@ -118,7 +118,9 @@ class _Files:
         except (OSError, ValueError) as error:
             number = error.errno if isinstance(error, OSError) else errno.ENOENT
             if number in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
-                raise InputError(f"{name!r} of {self} is, or lies behind, a link or another file; {MEND}") from None
+                raise InputError(
+                    f"{name!r} of {self} is a link, or its path contains a link or a file; {MEND}"
+                ) from None
             if number == errno.ENOENT:
                 raise InputError(f"{self} lacks its file {name!r}, so it is incomplete; {MEND}") from None
             raise InputError(f"file {name!r} of {self} cannot be read; check its permissions") from None
@@ -127,7 +129,7 @@ class _Files:
                 os.close(handle)
         if not stat.S_ISREG(os.fstat(found).st_mode):
             os.close(found)
-            raise InputError(f"{name!r} of {self} is no plain file; {MEND}")
+            raise InputError(f"{name!r} of {self} is not a regular file; {MEND}")
         return os.fdopen(found, "rb")
 
 
@@ -180,9 +182,9 @@ def _check_destination(release: Path, destination: Path) -> None:
         raise _taken(destination)
     parent = destination.absolute().parent
     if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise InputError(f"{str(destination)!r} cannot be made: {str(parent)!r} is no folder that you may write to")
+        raise InputError(f"{str(destination)!r} cannot be made: {str(parent)!r} is not a folder in which you may write")
     if Path(os.path.realpath(parent)).is_relative_to(os.path.realpath(release)):
-        raise InputError(f"{str(destination)!r} lies in the release itself; choose a place outside it")
+        raise InputError(f"{str(destination)!r} is inside the release; choose a place outside it")
 
 
 def _taken(destination: Path) -> InputError:

@@ -51,7 +51,9 @@ def unpacked(place: Path) -> Iterator[Path]:
         try:
             with zipfile.ZipFile(place) as archive:
                 if sum(each.file_size for each in archive.infolist()) > shutil.disk_usage(folder).free:
-                    raise InputError(f"release {str(place)!r} is larger than what is free in {folder!r}; make room")
+                    raise InputError(
+                        f"release {str(place)!r} needs more space than is free in {folder!r}; free some space"
+                    )
                 archive.extractall(folder)
         except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, OSError):  # RuntimeError if it is encrypted
             raise InputError(f"release {str(place)!r} is a zip that cannot be unpacked; {MEND}") from None

@@ -89,9 +89,10 @@ class Account:
         kept = self.ledger.account(self.dataset).relation
         if relation != kept:
             raise InputError(
-                f"the budget of data set {self.dataset!r} is kept under {kept!r}, and this promises {relation!r} only, "
-                "which does not add up with it; choose another --synthesizer, --unit or --relation, or open a budget "
-                f"for it (equistrata budget create NAME --unit COLUMN --relation … --same-people-as {self.dataset})"
+                f"the budget of data set {self.dataset!r} is for {kept!r}, but this release only guarantees "
+                f"{relation!r}, so its cost cannot be charged; choose another --synthesizer, --unit or "
+                "--relation, or create a budget for it (equistrata budget create NAME --unit COLUMN --relation … "
+                f"--same-people-as {self.dataset})"
             )
 
     def charges(self) -> list[Charge]:
@@ -208,7 +209,7 @@ def unchanged(source: Source, read: Callable[[], None]) -> bytes:
     read()
     after = content_digest(source.files())
     if before is not None and before != after:
-        raise InputError("the input changed while it was read; start again once whatever writes it has ended")
+        raise InputError("the input changed while it was read; start again when no other program writes to it")
     return after
 
 
@@ -224,7 +225,7 @@ def account_of(config: ReleaseConfig) -> Account | None:
     """
     if config.dataset is None:
         if config.ledger is not None:
-            raise InputError("a ledger is named but no data set; say whose budget is charged with --dataset")
+            raise InputError("a ledger is named, but no data set; name the data set to charge with --dataset")
         if os.environ.get(URL_VARIABLE) and config.source != "sample":
             raise InputError(f"{URL_VARIABLE} is set, so a release must be charged; name the --dataset, or unset it")
         return None

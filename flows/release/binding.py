@@ -163,19 +163,19 @@ def check_same(now: Binding, config: ReleaseConfig, journal: Journal, charges: S
     then = journal.binding
     if then is None:
         raise InputError(
-            f"release {release!r} was charged by an earlier version of equistrata, which did not write down what "
-            f"decides it; end it with that version, or {give_up}"
+            f"release {release!r} was charged by an earlier version of equistrata, which did not record the "
+            f"settings that determine it; finish it with that version, or {give_up}"
         )
     if any(charge.entry.config != config_hash(config, then) for charge in charges):
         raise InputError(
-            f"what is kept of release {release!r} is not what the ledger was charged for; bring its folder in "
-            f"{str(state_folder())!r} back as it was, or {give_up}"
+            f"the saved files of release {release!r} do not match its charge in the ledger; restore its "
+            f"folder in {str(state_folder())!r}, or {give_up}"
         )
     changed = differences(then, now, config)
     if changed:
         raise InputError(
-            f"since release {release!r} was charged, this has changed: {'; '.join(changed)}; what it has measured "
-            f"cannot be joined with that, so bring the old back, or {give_up}"
+            f"since release {release!r} was charged, this has changed: {'; '.join(changed)}; its measurements "
+            f"cannot be used after this change, so undo the change, or {give_up}"
         )
 
 

@@ -38,7 +38,10 @@ def schema_of(config: ReleaseConfig) -> Schema:
     """
     named = config.schema_
     if named is None and config.source in KINDS:
-        raise InputError(f"source {config.source!r} needs a schema that declares its columns; give one with --schema")
+        raise InputError(
+            f"source {config.source!r} needs a schema that declares its columns; give one with --schema "
+            "(equistrata init FILE drafts one)"
+        )
     if named is None and config.source == "folktables" and config.state and (config.task or config.columns):
         schema = census_schema(config.year, config.survey, config.state, config.task, config.columns)
     else:
@@ -60,37 +63,38 @@ def released_schema(config: ReleaseConfig, declared: Schema) -> Schema:
     name = schema.survey_weight
     if name is None:
         if config.expand:
-            raise InputError(
-                "rows are expanded by their survey weight, and none is named; give its column with --survey-weight"
-            )
+            raise InputError("--expand needs a survey weight; give its column with --survey-weight")
         return schema
     check_weighed(name, config.strata, config.synthesizer)
     if config.means:
         raise InputError(
-            f"private means are of rows, and with the survey weight {name!r} rows stand for people; leave the means "
-            "out, and ask the release for them (equistrata estimate)"
+            f"private means are means of rows, but with the survey weight {name!r} rows represent people; "
+            "leave out --means, and estimate them from the release (equistrata estimate)"
         )
     if config.weights != NOISY:
         raise InputError(
-            f"group weights are shares of rows, and with the survey weight {name!r} rows stand for people; give public "
-            "totals of people as --controls instead"
+            f"group weights are shares of rows, but with the survey weight {name!r} rows represent people; "
+            "give public totals of people with --controls instead"
         )
     if config.rows is not None and config.controls is None and not config.expand:
         raise InputError(
-            f"the survey weights of {config.rows:,} rows would not sum to the population; leave the number out, "
-            "or give totals of people (--controls), or let rows be people (--expand)"
+            f"the survey weights of {config.rows:,} rows would not sum to the population; leave out --rows, "
+            "give public totals of people with --controls, or make each row a person with --expand"
         )
     if config.expand and config.evaluate == "full":
-        raise InputError("classifiers are scored on private rows, and expanded rows are people; choose evaluate quick")
+        raise InputError(
+            "classifiers are scored on private rows, but with --expand the released rows are people; choose "
+            "--evaluate quick"
+        )
     if len(schema.names) == 1:
-        raise InputError(f"{name!r}, the survey weight, is the only released column; name others with --columns")
+        raise InputError(f"{name!r}, the survey weight, is the only released column; name other columns with --columns")
     return schema
 
 
 def check_weighed(weight: str, strata: Sequence[str], synthesizer: str) -> None:
     """Raise an InputError if a survey weight defines strata, or if the synthesizer does not support survey weights."""
     if weight in strata:
-        raise InputError(f"{weight!r} is the survey weight, so it defines no strata; leave it out")
+        raise InputError(f"{weight!r} is the survey weight, so it cannot define strata; leave it out of --strata")
     check_weighing(synthesizer)
 
 
@@ -172,24 +176,25 @@ def unit_of_release(config: ReleaseConfig, declared: Schema, released: Schema, p
     if column is None:
         for name in ("at_most", "unit_sizes"):
             if getattr(config, name):
-                raise InputError(
-                    f"setting {name!r} is about the rows of a unit, and none is named; give its column with --unit"
-                )
+                raise InputError(f"setting {name!r} needs a unit; give its column with --unit")
         return replace(unit, weights=config.unit_weights or "rows")
     if column in released.names:
         raise InputError(
-            f"unit column {column!r} is among the released columns, and names people; leave it out of 'default' in the "
-            "schema, or choose others with --columns"
+            f"unit column {column!r} identifies people, so it must not be released; leave it out of 'default' "
+            "in the schema, or choose other columns with --columns"
         )
     if column in config.means:
-        raise InputError(f"unit column {column!r} names people, and its mean would be released; leave it out of means")
+        raise InputError(
+            f"unit column {column!r} identifies people, so its mean must not be released; leave it out of --means"
+        )
     same = config.at_most is None and column == unit.column
     found = unit if same else replace(Unit.of(column, config.at_most), relation=config.relation)
     # The values of open columns and combined weights are based on counts of rows.
     rows = bool(declared.select(released.names).open) or config.combine_weights
     if config.unit_weights == "units" and rows:
         raise InputError(
-            "open columns and combined weights count rows; leave them out, or let rows count (unit_weights)"
+            "open columns and combined weights only work if rows are counted; leave them out, or choose "
+            "--unit-weights rows"
         )
     sizes = unit_sizes_of(config.unit_sizes)
     expected = None if config.units is None else config.units * used_rows(found.at_most, sizes)
@@ -208,7 +213,7 @@ def weights_of(config: ReleaseConfig, strata: Strata) -> PublicWeights | None:
     """
     if config.weights != NOISY:
         if not config.strata:
-            raise InputError("weights are given but no strata; name the stratum columns with --strata")
+            raise InputError("group weights are given, but no strata; name the stratum columns with --strata")
         by_strata = bool(config.means) and config.means_estimator != "vanilla"
         if (config.combine_weights or by_strata) and len(strata.keys) > MOST_STRATA:
             raise InputError(
@@ -218,7 +223,9 @@ def weights_of(config: ReleaseConfig, strata: Strata) -> PublicWeights | None:
             )
         return PublicWeights.from_file(config.weights, strata, config.weight_column)
     if config.combine_weights:
-        raise InputError("combine_weights joins public weights with noisy counts; give their file with --weights")
+        raise InputError(
+            "combine_weights combines public weights with noisy counts; give the file of public weights with --weights"
+        )
     return None
 
 
@@ -237,16 +244,13 @@ def controls_of(config: ReleaseConfig, released: Schema, strata: Strata) -> Cont
         names = set(map(str, read_frame(config.controls, declared=released.published).columns))
         same = bool(own) and own <= names and len(names) == len(own) + 1
         instead = "; its columns are those of the strata, so give it as --weights, by which rows are drawn" * same
-        raise InputError(
-            "control totals are met by survey weights, and none is named: give their column with --survey-weight"
-            f"{instead}"
-        )
+        raise InputError(f"control totals need a survey weight; give its column with --survey-weight{instead}")
     controls = Controls.from_file(config.controls, released)
     needed = int((controls.totals > 0).sum())
     if not config.expand and config.rows is not None and config.rows < needed:
         raise InputError(
-            f"the control totals have people in {needed:,} cells, and each needs a row; release as many rows, or none "
-            "by number"
+            f"the control totals have people in {needed:,} cells, and each cell needs a row; give at least "
+            "this number of rows with --rows, or leave --rows out"
         )
     return controls
 

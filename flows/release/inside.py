@@ -73,8 +73,9 @@ def keep_scores(release: Path, document: object) -> Path:
         write_durably(private / SCORES, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
         raise InputError(
-            f"the release is whole in {str(release)!r}, but its exact scores cannot be kept in {str(private)!r} "
-            f"({os.strerror(error.errno or 0).lower()}); equistrata audit computes exact numbers again"
+            f"the release in {str(release)!r} is complete, but its exact scores cannot be saved in "
+            f"{str(private)!r} ({os.strerror(error.errno or 0).lower()}); equistrata audit computes exact "
+            "numbers again"
         ) from None
     return private / SCORES
 

@@ -221,8 +221,8 @@ class Plan:
         epsilon = self.promise.group(1, spent - self.promise.rho * times, delta, times)
         if epsilon is None:
             raise InputError(
-                f"{self.mechanism.name} promises δ = {self.promise.delta:g} each time it is fitted, and once more "
-                f"would pass the release's δ = {delta:g}; give the release up (equistrata resume --discard "
+                f"{self.mechanism.name} spends δ = {self.promise.delta:g} each time it is fitted, and another fit "
+                f"would exceed the release's δ = {delta:g}; give the release up (equistrata resume --discard "
                 f"{self.config.release_id}) and make another"
             )
         return epsilon
@@ -312,8 +312,8 @@ def _check_means(config: ReleaseConfig) -> None:
     """Raise an InputError if the same estimate would be paid for twice."""
     if config.means and config.means_estimator == "both" and not config.strata:
         raise InputError(
-            "means_estimator 'both' buys means by strata and over all rows, and without strata both are the same; "
-            "leave it out, or name the stratum columns with --strata"
+            "means_estimator 'both' estimates means by strata and over all rows, and these are the same "
+            "without strata; leave it out, or name the stratum columns with --strata"
         )
 
 
@@ -321,8 +321,8 @@ def _check_foreign(config: ReleaseConfig, unit: Unit) -> None:
     """Raise an InputError if a foreign synthesizer has to protect a unit. Its environment does not need to exist."""
     if unit != ROW and is_foreign(config.synthesizer):
         raise InputError(
-            f"synthesizer {config.synthesizer!r} accounts for one row only, in its own way; choose mst, aim or "
-            "gem, or leave unit and relation out"
+            f"synthesizer {config.synthesizer!r} has its own guarantee, which is for one row only; choose "
+            "mst, aim or gem, or leave unit and relation out"
         )
 
 
@@ -330,11 +330,11 @@ def _check_unit(config: ReleaseConfig, unit: Unit, price: Price, raw: Schema) ->
     """Raise an InputError if the settings are not supported for this unit."""
     if price.sizes and (unit.column is None or unit.unique):
         raise InputError(
-            "setting 'bound_share' buys counts of the rows that a bound leaves out, and no unit has one; give its "
-            "column and its bound (unit, at_most), or leave it out"
+            "setting 'bound_share' pays for counts of the rows that a bound leaves out, but there is no unit "
+            "with a bound; give its column and its bound (unit, at_most), or leave 'bound_share' out"
         )
     if unit.relation != ADD_REMOVE and raw.open:
         raise InputError(
-            f"column {raw.open[0]!r} is open, and finding its values is accounted for under add-remove only; "
-            "declare its values, or leave the relation out"
+            f"column {raw.open[0]!r} is open, and open values can only be found under the relation "
+            "add-remove; declare its values, or leave the relation out"
         )

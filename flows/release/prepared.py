@@ -91,8 +91,8 @@ def _plan_of_charged(config: ReleaseConfig, account: Account) -> Plan:
         if not charges or is_published(config):
             raise
         raise InputError(
-            f"release {account.release!r} was charged, and what it needs is not as it was: {error}; or give the "
-            f"release up (equistrata resume --discard {account.release})"
+            f"release {account.release!r} was charged, but something that it needs has changed: {error}; or "
+            f"give the release up (equistrata resume --discard {account.release})"
         ) from None
     if not charges:
         check_none_waits(config, account)
@@ -119,10 +119,10 @@ def check_standing(config: ReleaseConfig, account: Account, charges: list[Charge
     if not all_committed(charges):
         if Journal.unreadable(account.release) is not None:
             raise InputError(unreadable_sentence(account.release))
-        raise InputError(f"{charged}, and is not kept in {str(state_folder())!r}; choose another id")
+        raise InputError(f"{charged}, but nothing of it is saved in {str(state_folder())!r}; choose another id")
     if settings_hash(charges[0].entry.config) != config.digest:
         raise InputError(f"{charged}, with other settings; choose another id")
-    raise AlreadyMade(f"{charged} and is whole; there is nothing to do")
+    raise AlreadyMade(f"{charged} and is complete; there is nothing to do")
 
 
 def check_none_waits(config: ReleaseConfig, account: Account) -> None:
@@ -148,9 +148,9 @@ def check_none_waits(config: ReleaseConfig, account: Account) -> None:
     else:
         return
     raise InputError(
-        f"release {other!r} into {config.output!r} was charged and did not end; continue it, what was saved costs "
-        f"nothing more (equistrata resume {other}), or give it up (equistrata resume --discard {other}), or choose "
-        "another --output"
+        f"release {other!r} into {config.output!r} was charged, but is not complete; continue it with "
+        f"equistrata resume {other} (what was saved costs nothing more), give it up with equistrata "
+        f"resume --discard {other}, or choose another --output"
     )
 
 

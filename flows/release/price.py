@@ -138,12 +138,14 @@ def priced(
     own = replace(own, delta=config.delta)
     if own.converts:
         return own, Price.of(config, total, counts=counts, means=means, finding=bool(open_columns))
-    hindrance = [f"what finding the values of open column {name!r} costs; declare them" for name in open_columns]
-    hindrance += [] if config.series.name is None else ["the other months of a series; leave the series out"]
+    hindrance = [f"the cost of finding the values of open column {name!r}; declare its values" for name in open_columns]
+    hindrance += (
+        [] if config.series.name is None else ["the costs of the other months of a series; leave the series out"]
+    )
     if hindrance:
         raise InputError(
-            f"synthesizer {config.synthesizer!r} promises (ε, δ) only, which does not add up with {hindrance[0]}, or "
-            "choose mst, aim or gem"
+            f"synthesizer {config.synthesizer!r} only guarantees (ε, δ), which cannot be added to "
+            f"{hindrance[0]}, or choose mst, aim or gem"
         )
     price = Price.of(config, total, counts=False, means=means, finding=False)
     own = own.promised(config.epsilon, config.delta, price.means, account)

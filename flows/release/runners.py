@@ -157,7 +157,10 @@ def _check_workers(ask: Callable[..., Answers], work: Workspace) -> None:
         ) from None
     for found, seen in answers.values():
         if found != version("equistrata"):
-            raise InputError(f"the cluster runs equistrata {found}, not {version('equistrata')}; install one version")
+            raise InputError(
+                f"the cluster runs equistrata {found}, not {version('equistrata')}; install the same version on "
+                "all machines"
+            )
         if not all(seen):
             means = f"name one in {STATE_VARIABLE}" if seen[0] else "give one as --scratch"
             raise InputError(

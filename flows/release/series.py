@@ -89,7 +89,7 @@ class FormerRelease:
         where, said, ledger = f"release {str(folder)!r}", found.card.get("series"), ledger_of(found.card)
         if said is None or said["name"] != series or ledger is None:
             raise InputError(
-                f"{where} is no release of series {series!r}; name the folder of its last one with --former"
+                f"{where} is not a release of series {series!r}; name the folder of its last release with --former"
             )
         month, books = said["month"], (ledger["ledger"], ledger["dataset"])
         path = folder / STATE
@@ -294,8 +294,8 @@ def _former(config: ReleaseConfig, series: Series, wanted: str, books: Books) ->
         found = FormerRelease.open(Path(config.former), series.name)
         if found.release != wanted:
             raise InputError(
-                f"the last release of series {series.name!r} is {wanted!r}, and {config.former!r} is "
-                f"{found.release!r}; name the folder of the last one"
+                f"the last release of series {series.name!r} is {wanted!r}, but {config.former!r} is "
+                f"{found.release!r}; name the folder of the last release with --former"
             )
         if found.books != books:
             raise InputError(
@@ -307,8 +307,8 @@ def _former(config: ReleaseConfig, series: Series, wanted: str, books: Books) ->
     if wanted in beside:
         return FormerRelease.open(beside[wanted], series.name)
     raise InputError(
-        f"the last release of series {series.name!r}, {wanted!r}, is not beside the output {config.output!r}, and the "
-        "next month learns from it; name its folder with --former"
+        f"the next month of series {series.name!r} learns from its last release {wanted!r}, which is not "
+        f"beside the output {config.output!r}; name its folder with --former"
     )
 
 

@@ -105,9 +105,9 @@ class Undertaking:
         if not same and not complete:
             assert self.account is not None
             raise InputError(
-                f"the input has changed since release {self.account.release!r} began, so what it has measured cannot "
-                "be joined with it; bring the old input back, or give it up (equistrata resume --discard "
-                f"{self.account.release})"
+                f"the input has changed since release {self.account.release!r} began, so its measurements cannot "
+                "be used with the new input; restore the old input, or give the release up (equistrata resume "
+                f"--discard {self.account.release})"
             )
         self.evaluates = self.evaluates and same  # only the scores need rows if all noise was saved
 
@@ -201,8 +201,8 @@ class Undertaking:
                 self.account.ledger.commit(charge.entry)
         except LedgerError as error:
             raise LedgerError(
-                f"the release is whole in {self.plan.config.output!r}, but the ledger could not be told: {error}; then "
-                f"run equistrata resume {self.account.release}"
+                f"the release in {self.plan.config.output!r} is complete, but the ledger could not be updated: "
+                f"{error}; then run equistrata resume {self.account.release}"
             ) from None
         self.journal.remove()
 
@@ -289,7 +289,7 @@ def _on_its_way_to(config: ReleaseConfig, journal: Journal) -> Journal:
     """
     there = journal.config.model_copy(update={"output": str(journal.output)})
     if is_published(there) and not is_published(config):
-        raise InputError(f"release {config.release_id!r} is whole in {there.output!r}; resume it as it is")
+        raise InputError(f"release {config.release_id!r} is complete in {there.output!r}; resume it as it is")
     return journal.moved_to(config.output)
 
 
@@ -305,7 +305,9 @@ def discard(journal: Journal) -> None:
     """
     with journal.held():
         if is_published(journal.config):
-            raise InputError(f"release {journal.root.name!r} is whole in {journal.config.output!r}; resume it instead")
+            raise InputError(
+                f"release {journal.root.name!r} is complete in {journal.config.output!r}; resume it instead"
+            )
         account = account_of(journal.config)
         assert account is not None
         with account.lease(journal):

@@ -27,7 +27,7 @@ def check_new_file(path: Path) -> None:
     if os.path.lexists(path) or not folder.is_dir():
         raise InputError(f"{str(path)!r} exists already or has no folder; name a new file in one that exists")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise InputError(f"{str(path)!r} cannot be made: {str(folder)!r} is no folder that you may write to")
+        raise InputError(f"{str(path)!r} cannot be made: {str(folder)!r} is not a folder in which you may write")
 
 
 @contextmanager

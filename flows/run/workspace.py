@@ -238,8 +238,8 @@ class Workspace:
         if not path.exists():
             if any(self.paid.glob("started_*")):
                 raise InputError(
-                    "the key by which rows of units were chosen is gone from the release's private folder, so what was "
-                    "drawn cannot be gone on with; give the release up, and make it under another id"
+                    "the key that was used to choose the rows of units is missing in the release's private folder, "
+                    "so the release cannot be continued; give it up, and make it under another id"
                 )
             write_durably(path, rng.bytes(32).hex(), UNSAVED)
         return bytes.fromhex(path.read_text("ascii"))

@@ -146,9 +146,9 @@ def _verified(books: Ledger, dataset: str) -> Head:
             ) from None
         if ledger != identity:
             raise LedgerError(
-                f"the ledger of data set {dataset!r} is another one than at the last check, so what was spent may be "
-                f"forgotten; bring the old one back, or, if this is meant, remove its mark: prefect artifact delete "
-                f"{key}"
+                f"the ledger of data set {dataset!r} is not the one of the last check, so charges may be lost; "
+                "restore the old ledger, or, if the change is intended, delete the head of the last check: "
+                f"prefect artifact delete {key}"
             )
         anchors = [Head.parse(last)]
     head = books.verify(anchors)

@@ -88,7 +88,7 @@ def spendable(rho: Budget | Rho | float) -> Rho:
     """
     amount = rho.remaining if isinstance(rho, Budget) else Rho.of(rho)
     if not amount:
-        raise InputError("rho must be positive: nothing private can be said for nothing")
+        raise InputError("rho must be positive, because a private estimate needs a budget; raise it")
     return rho.spend(amount, "mean") if isinstance(rho, Budget) else amount
 
 

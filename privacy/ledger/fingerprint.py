@@ -304,8 +304,9 @@ def check_people(
             continue
         if told is None and theirs.key:
             raise LedgerError(
-                f"whether these rows are those of data set {charge.dataset!r} cannot be told, since its fingerprints "
-                f"were made with a key; bring that key back ({KEY_VARIABLE}, or the file .key beside the ledger)"
+                f"it cannot be checked whether these rows are those of data set {charge.dataset!r}, because its "
+                f"fingerprints were made with a key that is missing; restore the key ({KEY_VARIABLE}, or the file "
+                ".key beside the ledger)"
             )
         if told is not None and told.alike(theirs):
             raise LedgerError(

@@ -219,7 +219,9 @@ class Ledger:
         at_hand = self.key(key)
         with self._now(writes=True) as now:
             if any(now.rows(select(ENTRIES).where(IS_CREATE, ENTRIES.c.dataset == dataset))):
-                raise LedgerError(f"data set {dataset!r} has a budget, which is never changed; use another name")
+                raise LedgerError(
+                    f"data set {dataset!r} already has a budget, which cannot be changed; use another name"
+                )
             for named in same_people_as:
                 now.account(named)
             parts = names_text(same_people_as) if same_people_as else None
@@ -362,8 +364,8 @@ class Ledger:
             account, spent, first = now.account(dataset, release_id)
             if relation != account.relation:
                 raise LedgerError(
-                    f"the budget of data set {dataset!r} is under {account.relation!r}, and a release under "
-                    f"{relation!r} does not add up with it; release under the first, or open another account"
+                    f"the budget of data set {dataset!r} is for {account.relation!r}, so the cost of a release for "
+                    f"{relation!r} cannot be added; use the same relation and unit, or create another account"
                 )
             if first and not reason:
                 raise LedgerError(f"{named} was charged already; resume it, or choose another id")

@@ -137,7 +137,10 @@ def test_strata_that_were_measured_one_by_one_add_up_to_states(people):
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (("count", None, ["ST", "PUMA"]), "ST and PUMA are levels of 'PUMA'; the finest says all, so name that alone"),
+        (
+            ("count", None, ["ST", "PUMA"]),
+            "ST and PUMA are levels of 'PUMA'; the finest one determines the others, so only name that one",
+        ),
         (("count", None, [], {"ST": 99}), r"column 'ST' has no value \[99\]; choose among 36, 50, 9"),
         (("logit", {"JOB": 1}, ["ST"]), "a regression has no 'ST', which follows from a column that lies within it"),
         (("proportion", {"JOB": 1}, ["ST", "SEX"]), "the release measured ST, SEX, JOB never all together"),
@@ -153,7 +156,7 @@ def test_changes_by_state_need_the_same_states():
     """Regression test: the values of a parent column were not compared."""
     others = Schema.from_dict({"columns": COLUMNS | {"PUMA": {"within": "ST", "values": {36: [100], 25: [7]}}}})
     check_alike(SCHEMA, SCHEMA, "ST")
-    with pytest.raises(InputError, match="column 'ST' has other values in one of the releases"):
+    with pytest.raises(InputError, match="column 'ST' has different values in the two releases"):
         check_alike(SCHEMA, others, "ST")
 
 

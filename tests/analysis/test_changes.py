@@ -129,7 +129,7 @@ def test_what_cannot_be_compared_is_refused():
     with pytest.raises(InputError, match="statistic"):
         changes(former, later, "logit", "Y", ["X"])
     columns = tuple(replace(c, values=("x", "y", "z")) if c.name == "R" else c for c in SCHEMA.columns)
-    with pytest.raises(InputError, match="column 'R' has other values in one of the releases"):
+    with pytest.raises(InputError, match="column 'R' has different values in the two releases"):
         changes(former, replace(later, schema=replace(SCHEMA, columns=columns)), "proportion", "R")
 
 
@@ -148,9 +148,9 @@ def test_a_release_is_compared_with_another(folder, tmp_path, monkeypatch, capsy
         assert word in printed
     for wrong, sentence in (
         ((folder, folder, *asked), "both folders are the same release"),
-        ((other, folder, "proportion", "ESR=1"), "two releases are compared with --difference"),
-        ((folder, "share", "ESR=1"), "'share' is no statistic; choose among count"),
-        ((folder, "--difference", "count"), "give equistrata estimate FORMER LATER --difference STATISTIC"),
+        ((other, folder, "proportion", "ESR=1"), "compare two releases with --difference"),
+        ((folder, "share", "ESR=1"), "'share' is not a statistic; choose among count"),
+        ((folder, "--difference", "count"), "write equistrata estimate FORMER LATER --difference STATISTIC"),
     ):
         code, _, said = command(monkeypatch, capsys, "estimate", *wrong)
         assert code == 2

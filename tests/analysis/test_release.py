@@ -221,10 +221,10 @@ def test_replicates_are_written_all_or_not_at_all(folder, tmp_path, run):
         ([{"a": 1.0}, {"a": 2.0}], {"b": 1.0}, "other names"),
         ([1.0, 2.0], [1.0, 2.0], "other names, or another number"),
         ([{"a": 1.0}, {"b": 2.0}], {"a": 1.0}, "other names"),
-        ([1.0, float("nan"), 2.0], 1.0, "no finite number for 1 of 3 replicates"),
-        ([{"a": 1.0, "b": 1.0}, {"a": 2.0}], None, "'b' is no finite number for 1 of 2"),
-        ([1.0, float("inf")], None, "no finite number for 1 of 2"),
-        ([1.0, 2.0], float("nan"), "no finite number of the released rows"),
+        ([1.0, float("nan"), 2.0], 1.0, "not a finite number for 1 of 3 replicates"),
+        ([{"a": 1.0, "b": 1.0}, {"a": 2.0}], None, "'b' is not a finite number for 1 of 2"),
+        ([1.0, float("inf")], None, "not a finite number for 1 of 2"),
+        ([1.0, 2.0], float("nan"), "not a finite number for the released rows"),
     ],
 )
 def test_results_that_do_not_go_together_are_refused(replicates, released, fault):

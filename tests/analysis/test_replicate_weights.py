@@ -180,8 +180,8 @@ def test_files_are_made_once_and_whole(folder, tmp_path, monkeypatch, capsys):
     assert rows["PW"].tolist() == pytest.approx(Release.open(folder / "free").rows(labels=False)["PW"].tolist())
     for name, path, more, says in [
         ("free", place, ("--weights", "3"), "exists already"),
-        ("free", tmp_path / "rows.txt", ("--weights", "3"), "are written to .parquet or .csv"),
-        ("free", tmp_path / "tables", ("--design-effect", "3"), "--design-effect is of replicate weights"),
+        ("free", tmp_path / "rows.txt", ("--weights", "3"), "name a .parquet or .csv file"),
+        ("free", tmp_path / "tables", ("--design-effect", "3"), "--design-effect only applies to replicate weights"),
         ("free", tmp_path / "rows2.csv", ("--weights", "3", "--replicates", "4"), "give one of them"),
         ("people", tmp_path / "rows2.csv", ("--weights", "3"), "is a person (expand)"),
     ]:

@@ -89,7 +89,10 @@ def test_estimates_are_drawn(folder, tmp_path, monkeypatch, capsys):
     assert code == 0
     drawn = picture.read_text("utf-8")
     assert drawn.count("<use") + drawn.count("<path") > 4
-    for place, bad in ((tmp_path / "jobs.txt", "must end in"), (tmp_path / "no" / "jobs.svg", "no folder that exists")):
+    for place, bad in (
+        (tmp_path / "jobs.txt", "must end in"),
+        (tmp_path / "no" / "jobs.svg", "a folder that does not exist"),
+    ):
         code, _, said = command(monkeypatch, capsys, "estimate", folder, "count", "--plot", place)
         assert code == 2
         assert bad in " ".join(said.split())

@@ -258,8 +258,8 @@ def test_what_is_not_answered_about_people_is_refused():
     for question, words in [
         (("mean", "PW"), "is the survey weight"),
         (("proportion", {"Y": 1}, ["PW"]), "is the survey weight"),
-        (("independence", "Y", ["G"]), "about people is not answered"),
-        (("logit", {"Y": 1}, ["G"]), "about people is not answered"),
+        (("independence", "Y", ["G"]), "cannot be estimated for people"),
+        (("logit", {"Y": 1}, ["G"]), "cannot be estimated for people"),
         (("proportion", {"Y": 1}, ["G", "X"]), "measured G, Y, X never all together"),
     ]:
         with pytest.raises(InputError, match=words):

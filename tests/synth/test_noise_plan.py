@@ -199,7 +199,7 @@ def test_what_has_no_plan_is_refused():
     with pytest.raises(InputError, match="has no plan; choose mst, aim or gem"):
         planned_mechanism(SmartNoise(), strata)
     wide = Schema("wide", tuple(Column(name, values=tuple(range(200))) for name in "ABC"))
-    with pytest.raises(InputError, match="plan one stratum alone"):
+    with pytest.raises(InputError, match="plan a single stratum"):
         planned_mechanism(MST(), Strata.over(wide, ("A",)))
     one = Strata.over(schema_of(3), ())
     alone = NoisePlan(planned_mechanism(MST(), one), one, {(): 100}, Rho(0.1))

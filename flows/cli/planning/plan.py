@@ -84,10 +84,15 @@ def planned(settings: PlanSettings) -> dict[str, Any]:
     from equistrata.inference.planning.mean_question import MeanQuestion
 
     if settings.columns:
-        raise InputError("columns are those of a synthesis; name its synthesizer too, as --synthesizer mst")
+        raise InputError(
+            "--columns only applies to the plan of a synthesis; give a synthesizer too, such as --synthesizer mst"
+        )
     for name in ("unit_weights", "survey_weight"):
         if getattr(settings, name) is not None:
-            raise InputError(f"setting {name!r} is of a synthesis; name its synthesizer too, or leave it out")
+            raise InputError(
+                f"setting {name!r} only applies to the plan of a synthesis; give a synthesizer too, or leave this "
+                "setting out"
+            )
     schema = Schema.load(settings.schema_ or "acs_means")
     _check_strata(settings, schema)
     strata = Strata.over(schema, settings.strata)
@@ -162,7 +167,9 @@ def _planned_synthesis(settings: PlanSettings) -> tuple[Schema, dict[str, Any]]:
     fields = type(settings).model_fields
     given = [name for name in OF_ESTIMATES if getattr(settings, name) != fields[name].default]
     if given:
-        raise InputError(f"setting {given[0]!r} is of an estimate, not of a synthesis; leave it or the synthesizer out")
+        raise InputError(
+            f"setting {given[0]!r} only applies to the plan of an estimate; leave out this setting, or the synthesizer"
+        )
     declared = Schema.load(settings.schema_ or "acs_employment")
     if settings.survey_weight is not None:
         declared = declared.with_survey_weight(settings.survey_weight)
@@ -232,7 +239,9 @@ def _sizes(settings: PlanSettings, strata: Strata) -> PublicWeights:
         return _typed(settings, strata)
     if settings.weights is not None:
         if settings.weight_column not in (None, ROWS) and settings.rows is None:
-            raise InputError("survey weights count people behind a sample; give the rows in all with --rows")
+            raise InputError(
+                "survey weights add up to people and not to rows; give the total number of rows with --rows"
+            )
         return PublicWeights.from_file(settings.weights, strata, settings.weight_column)
     if not strata.columns:
         return PublicWeights({WHOLE: 1.0}, "no table (one stratum)")
@@ -253,7 +262,7 @@ def _typed(settings: PlanSettings, strata: Strata) -> PublicWeights:
     from equistrata.data.weights import PublicWeights
 
     if settings.weights is not None:
-        raise InputError("sizes are typed, and a file of weights is named; give one of them")
+        raise InputError("--sizes and --weights are both given; give one of them")
     try:
         sizes = [float(each) for each in settings.sizes]
     except ValueError:
@@ -276,7 +285,7 @@ def _rows(settings: PlanSettings, strata: Strata, weights: PublicWeights) -> dic
     """Return the expected number of rows of each stratum. If it is not known, raise an InputError."""
     rows = weights.total if settings.rows is None else settings.rows
     if rows is None:
-        raise InputError(f"the sizes from {weights.source} are shares; give the number of rows in all with --rows")
+        raise InputError(f"the sizes from {weights.source} are shares; give the total number of rows with --rows")
     if not (math.isfinite(rows) and rows > 0):
         raise InputError(f"setting 'rows' is {rows:g}, but must be a positive number; give the rows that you expect")
     return {key: weights.shares[key] * rows for key in strata.keys}

@@ -49,7 +49,7 @@ def _condition(release: Release, text: str) -> dict[str, Any]:
     """
     name, equals, value = _parted(release, text)
     if not equals:
-        raise InputError(f"{text!r} is no condition; write COLUMN=VALUE")
+        raise InputError(f"{text!r} is not a condition; write COLUMN=VALUE")
     return {name: value}
 
 

@@ -38,28 +38,30 @@ LABEL = 14  # the number of characters of a label before it is wrapped
 
 
 class EstimateSettings(Settings):
-    release: ByPlace[Path] = setting(..., "The release's folder.")
+    release: ByPlace[Path] = setting(..., "Folder of the release.")
     asked: ByPlace[tuple[str, ...]] = setting(
         ...,
-        f"What is estimated ({', '.join(STATISTICS)}), and of which column: COLUMN, or COLUMN=VALUE for rows with that "
-        "value (VALUE, its words, or 15-24). With --difference a later release's folder comes first.",
+        f"Statistic ({', '.join(STATISTICS)}) and its column. COLUMN=VALUE means the rows with this value, which "
+        "can be a code, its label, or a range such as 15-24. With --difference, the folder of a later release "
+        "comes first.",
     )
     by: Names = setting(
         (),
-        "Columns that define groups, as SEX,RAC1P; of a regression, those that explain (SEX*DIS: with interaction).",
+        "Columns that define groups, such as SEX,RAC1P. For a regression, the explanatory variables (SEX*DIS for "
+        "an interaction).",
     )
-    where: Names = setting((), "Only rows with these values, as SEX=Female,DIS=1.")
-    level: float = setting(0.95, "Of the intervals.", gt=0, lt=1)
-    difference: Flag = setting(False, "What changed from the first of two releases to the second.")
-    population: Flag = setting(False, "About the population that the table was sampled from.")
+    where: Names = setting((), "Use only rows with these values, such as SEX=Female,DIS=1.")
+    level: float = setting(0.95, "Coverage of the intervals.", gt=0, lt=1)
+    difference: Flag = setting(False, "Estimate the change from the first of two releases to the second.")
+    population: Flag = setting(False, "Estimate the population from which the table was sampled.")
     design_effect: float | None = setting(
         None,
-        "Sampling variance over that of a simple random sample (the most rows of a unit, which may be alike).",
+        "Sampling variance, divided by that of a simple random sample. If not given, the largest number of rows "
+        "of a unit, because they may be similar.",
         ge=1,
     )
-    q: float = setting(0.5, "Of a quantile.", gt=0, lt=1)
-    unweighted: Flag = setting(False, "Of rows of the file, not of people, where the release has a survey weight.")
-    workers: int = worker_setting("Processes that fit replicates in parallel.")
+    q: float = setting(0.5, "Quantile to estimate.", gt=0, lt=1)
+    unweighted: Flag = setting(False, "Count rows instead of people if the release has a survey weight.")
     plot: Path | None = setting(None, "Draw the intervals to this file (.svg, .png or .pdf).")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 
@@ -75,9 +77,11 @@ class EstimateSettings(Settings):
         later, rest = (Path(self.asked[0]), self.asked[1:]) if self.difference and self.asked else (None, self.asked)
         if not 1 <= len(rest) <= 2:
             form = "FORMER LATER --difference STATISTIC [COLUMN]" if self.difference else "RELEASE STATISTIC [COLUMN]"
-            raise InputError(f"give equistrata estimate {form}; two releases are compared with --difference")
+            raise InputError(
+                f"the arguments do not fit; write equistrata estimate {form}, or compare two releases with --difference"
+            )
         if rest[0] not in STATISTICS:
-            raise InputError(f"{rest[0]!r} is no statistic; choose among {', '.join(STATISTICS)}")
+            raise InputError(f"{rest[0]!r} is not a statistic; choose among {', '.join(STATISTICS)}")
         return later, rest[0], rest[1] if rest[1:] else None
 
 
@@ -178,12 +182,13 @@ def _show_joined(release: Release, of: str | None, level: float) -> None:
             value, lower, upper, private = (shown_number(line[n]) for n in ("estimate", "lower", "upper", "private"))
             if line["better"] == NEITHER:
                 print_lines(
-                    f"means.json has {private}, bought for itself; both may be anywhere from {lower} to {upper}"
+                    f"means.json has {private}, which was measured separately; the value may be anywhere from {lower} "
+                    f"to {upper}"
                 )
                 return
             print_lines(
-                f"means.json has {private}, bought for itself; the better of the two is that of {line['better']}; both "
-                f"joined by inverse variance: {value} ({level:.0%} from {lower} to {upper})"
+                f"means.json has {private}, which was measured separately; the better of the two is that of "
+                f"{line['better']}; both joined by inverse variance: {value} ({level:.0%} from {lower} to {upper})"
             )
 
 
@@ -222,21 +227,21 @@ def _show(release: Release, found: pd.DataFrame, level: float) -> None:
         grid.add_row(*map(Text, row[: len(labels)]), *row[len(labels) : -1], *picture, row[-1])
     out.print(grid, crop=False)
     if parts:
-        print_lines("privacy and sampling: standard errors, of which the interval's is the root of the sum of squares")
+        print_lines("privacy and sampling are standard errors; the interval uses the root of their summed squares")
     if "term" in found.columns and (found["basis"] == "refused").any():
         print_lines(
-            "refused: a column that was never measured with the outcome, or a group that may be all noise; ask for "
-            "proportions or means by that column"
+            "refused: the column was never measured together with the outcome, or the group may be noise "
+            "only; ask for proportions or means by that column"
         )
     if with_p and (found["p_value"].isna() & (found["basis"] == "implied")).any():
         print_lines(
-            "no p: these columns were never measured together, so a test would be of the model and of how far it is "
-            "usually off"
+            "no p: these columns were never measured together, so a test would only be about the model and "
+            "its usual error"
         )
     if (found["estimate"] < 0).any() and (found["lower"] >= 0).all():
         print_lines(
-            "below 0: noise is more than the rows there; the interval holds how many there may be, and the estimate is "
-            "left as it is, so that sums are right on average"
+            "below 0: the noise is larger than the number of rows. The interval shows how many rows there "
+            "may be, and the estimate is not changed, so that sums are correct on average"
         )
     if len(found) > MOST_LINES:
         print_lines(f"{len(found) - MOST_LINES:,} more lines; --json has them all")

@@ -41,7 +41,7 @@ def check_plot(path: Path) -> None:
     if path.suffix.lower() not in ENDINGS:
         raise InputError(f"plot {str(path)!r} must end in {', '.join(ENDINGS)}; choose one")
     if not path.absolute().parent.is_dir():
-        raise InputError(f"plot {str(path)!r} is in no folder that exists; make it first")
+        raise InputError(f"plot {str(path)!r} is in a folder that does not exist; create the folder first")
 
 
 def save_plot(figure: Figure, path: Path) -> None:
@@ -58,7 +58,10 @@ def save_plot(figure: Figure, path: Path) -> None:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
     if any("missing from font" in str(each.message) for each in met):
-        note("[bold yellow]note:[/]", f"the font of plot {str(path)!r} lacks some letters of its names; they are boxes")
+        note(
+            "[bold yellow]note:[/]",
+            f"the font of plot {str(path)!r} lacks some letters of the names, which are shown as boxes",
+        )
 
 
 def draw_estimates(found: pd.DataFrame, names: Sequence[str], title: str, level: float, path: Path) -> None:

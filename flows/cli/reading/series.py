@@ -37,41 +37,40 @@ if TYPE_CHECKING:
 
 
 class ShowSeriesSettings(LedgerSettings):
-    series: ByPlace[str] = setting(..., "The series' name.")
-    dataset: str | None = setting(None, "Its data set, where several have a series of this name.")
-    folder: Path = setting(Path(), "Where its releases lie.")
+    series: ByPlace[str] = setting(..., "Name of the series.")
+    dataset: str | None = setting(None, "Data set of the series, if several data sets have a series of this name.")
+    folder: Path = setting(Path(), "Folder that contains the releases.")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 
 class VerifySeriesSettings(Settings):
     releases: ByPlace[tuple[str, ...]] = setting(
-        ..., "Folders of its releases, a folder that holds them, or the name of a series below --folder."
+        ..., "Folders of the releases, a folder that contains them, or the name of a series in --folder."
     )
-    folder: Path = setting(Path(), "Where the releases of a series that is named lie.")
+    folder: Path = setting(Path(), "Folder that contains the releases, if a series is given by its name.")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 
 class CourseSettings(Settings):
-    series: ByPlace[str] = setting(..., "A folder that holds its releases, or its name below --folder.")
+    series: ByPlace[str] = setting(..., "Folder that contains the releases, or the name of a series in --folder.")
     asked: ByPlace[tuple[str, ...]] = setting(
         ...,
-        "What is estimated each month (count, proportion, mean, quantile, median), and of which COLUMN or "
-        "COLUMN=VALUE.",
+        "Statistic of each month (count, proportion, mean, quantile, median) and its COLUMN or COLUMN=VALUE.",
     )
-    folder: Path = setting(Path(), "Where the releases of a series that is named lie.")
-    by: Names = setting((), "Columns that define groups, as SEX,RAC1P.")
-    where: Names = setting((), "Only rows with these values, as SEX=Female,DIS=1.")
-    level: float = setting(0.95, "Of the intervals.", gt=0, lt=1)
-    q: float = setting(0.5, "Of a quantile.", gt=0, lt=1)
-    unweighted: Flag = setting(False, "Of rows of the file, not of people, where a month has a survey weight.")
+    folder: Path = setting(Path(), "Folder that contains the releases, if a series is given by its name.")
+    by: Names = setting((), "Columns that define groups, such as SEX,RAC1P.")
+    where: Names = setting((), "Use only rows with these values, such as SEX=Female,DIS=1.")
+    level: float = setting(0.95, "Coverage of the intervals.", gt=0, lt=1)
+    q: float = setting(0.5, "Quantile to estimate.", gt=0, lt=1)
+    unweighted: Flag = setting(False, "Count rows instead of people if a month has a survey weight.")
     plot: Path | None = setting(None, "Draw a panel for each group to this file (.svg, .png or .pdf).")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 
 class ReviseSettings(Settings):
-    series: ByPlace[str] = setting(..., "A folder that holds its releases, or its name below --folder.")
-    folder: Path = setting(Path(), "Where the releases of a series that is named lie.")
-    output: Path = setting(..., "Folder to make, with revised.csv and revised.json.")
+    series: ByPlace[str] = setting(..., "Folder that contains the releases, or the name of a series in --folder.")
+    folder: Path = setting(Path(), "Folder that contains the releases, if a series is given by its name.")
+    output: Path = setting(..., "Folder to create, with revised.csv and revised.json.")
 
 
 @command("series show", ShowSeriesSettings)
@@ -189,11 +188,11 @@ def course_of_series(settings: CourseSettings) -> None:
     if "counted" in found:
         print_lines(f"of {whom}, by {latest.schema.survey_weight}")
     if noisy(found).any():
-        print_lines("·: noise, with an interval as wide as the value")
+        print_lines("· marks noise: the interval is as wide as the value")
     if len(courses) > MOST_LINES:
         print_lines(f"{len(courses) - MOST_LINES:,} more groups; --json has them all")
     if series.missing:
-        print_lines(f"not here: month {', '.join(map(str, series.missing))}")
+        print_lines(f"missing: month {', '.join(map(str, series.missing))}")
     if unasked := [month for month in series.releases if month not in set(found["month"])]:
         print_lines(f"month {', '.join(map(str, unasked))}: the release lacks a column or a value of the question")
     return None
@@ -230,16 +229,16 @@ def verify_series(settings: VerifySeriesSettings) -> None:
             grid.add_row(str(line["month"]), Text(line["folder"]), *numbers)
         out.print(grid)
         if series.missing:
-            print_lines(f"not here: month {', '.join(map(str, series.missing))}, of which nothing was checked")
+            print_lines(f"missing: month {', '.join(map(str, series.missing))}, which was not checked")
         if skipped:
             print_lines(
-                f"month {', '.join(map(str, skipped))}: an earlier version made the state, so whether it follows from "
-                "the measurements was not checked"
+                f"month {', '.join(map(str, skipped))}: the state was made by an earlier version, so it was not "
+                "checked against the measurements"
             )
         if not found:
-            print_lines("it holds: files, prices, sums, and what each month learned from")
+            print_lines("the series is valid: files, prices, sums, and what each month learned from")
     if found:
-        raise InputError(f"series {series.name!r} does not hold: " + "; ".join(found))
+        raise InputError(f"series {series.name!r} is not valid: " + "; ".join(found))
 
 
 @command("series revise", ReviseSettings)
@@ -277,7 +276,7 @@ def revise_series(settings: ReviseSettings) -> None:
     print_lines(f"{len(found):,} counts of months {months[0]} to {months[-1]}, revised, in {settings.output}")
     left_out = sorted({*series.releases} - {*months})
     if left_out:
-        print_lines(f"not revised: month {', '.join(map(str, left_out))}, from which no later one learned")
+        print_lines(f"not revised: month {', '.join(map(str, left_out))}, because no later month learned from it")
 
 
 def release_folders(releases: Sequence[str], below: Path) -> list[Path]:
@@ -299,7 +298,9 @@ def release_folders(releases: Sequence[str], below: Path) -> list[Path]:
         else:
             own = list(folders_of(below, named).values())
             if not own:
-                raise InputError(f"{named!r} is no folder, and no release of a series of that name is in --folder")
+                raise InputError(
+                    f"{named!r} is not a folder, and --folder contains no release of a series of that name"
+                )
             found += own
     return found
 
@@ -315,6 +316,10 @@ def _charges(books: Ledger, name: str, dataset: str | None) -> tuple[str, Sequen
     found = {each: books.charges(each) for each in names}
     found = {each: own for each, own in found.items() if name in series_of([charge.entry for charge in own])}
     if len(found) != 1:
-        where = f"several data sets ({', '.join(found)}); name one with --dataset" if found else "no data set here"
-        raise InputError(f"series {name!r} belongs to {where}")
+        where = (
+            f"several data sets ({', '.join(found)}); choose one with --dataset"
+            if found
+            else "no data set of this ledger; correct its name"
+        )
+        raise InputError(f"series {name!r} is in {where}")
     return next(iter(found.items()))

@@ -16,19 +16,28 @@ if TYPE_CHECKING:
 
 
 class ReplicateSettings(Settings):
-    release: ByPlace[Path] = setting(..., "The release's folder.")
-    replicates: int = setting(50, "How many tables.", ge=2, le=10_000)
+    release: ByPlace[Path] = setting(..., "Folder of the release.")
+    replicates: int = setting(50, "Number of tables.", ge=2, le=10_000)
     weights: int | None = setting(
-        None, "Instead of tables, a file of the rows with so many replicate weights.", ge=2, le=1000
+        None, "Write one file of the rows with this number of replicate weights, instead of tables.", ge=2, le=1000
     )
     design_effect: float | None = setting(
-        None, "Of the weights: sampling variance over that of rows drawn one by one (the most rows of a unit).", ge=1
+        None,
+        "Sampling variance for --weights, divided by that of a simple random sample. If not given, the largest "
+        "number of rows of a unit.",
+        ge=1,
     )
     output: Path = setting(
-        ..., "Folder to make, with replicate-01.parquet and so on; of weights, a .parquet or .csv file."
+        ..., "Folder to create, with replicate-01.parquet and so on. With --weights, a .parquet or .csv file to create."
     )
-    seed: int = setting(0, "Makes them reproducible. Public: it protects nothing.", ge=0)
-    workers: int = worker_setting("Processes that make the tables in parallel.")
+    seed: int = setting(
+        0,
+        "Seed of the tables, so that they are reproducible. It can be public, because it does not protect anything.",
+        ge=0,
+    )
+    workers: int = Field(
+        default_factory=lambda: os.cpu_count() or 1, ge=1, description="Number of tables that are made in parallel."
+    )
 
 
 @command("replicate", ReplicateSettings)
@@ -55,7 +64,7 @@ def replicate_command(settings: ReplicateSettings) -> None:
         _write_weights(release, settings, settings.weights)
         return
     if settings.design_effect is not None:
-        raise InputError("--design-effect is of replicate weights, which --weights asks for; give both, or neither")
+        raise InputError("--design-effect only applies to replicate weights; give --weights as well, or leave it out")
     _ = release.evidence  # raises an error before anything is written if the release cannot be replicated
     check_output(settings.output)
     with claimed_output(settings.output) as hidden, progress_bars(err) as bar:
@@ -76,7 +85,9 @@ def _write_weights(release: Release, settings: ReplicateSettings, count: int) ->
 
     kind = settings.output.suffix.lower()
     if kind not in (".parquet", ".csv"):
-        raise InputError(f"rows with weights are written to .parquet or .csv, not to {settings.output.name!r}")
+        raise InputError(
+            f"rows with weights cannot be written to {settings.output.name!r}; name a .parquet or .csv file"
+        )
     with new_file(settings.output) as hidden, progress_bars(err) as bar:
         bar("read", 0, 0)
         release.answers.progress = lambda done, of: bar("replicate", done, of)
@@ -90,11 +101,8 @@ def _write_weights(release: Release, settings: ReplicateSettings, count: int) ->
 
 
 class ExportSettings(Settings):
-    release: ByPlace[Path] = setting(..., "The release's folder.")
-    output: ByPlace[Path] = setting(
-        ...,
-        "File to make: .dta for Stata, .sav for SPSS (with pyreadstat), .xml for DDI-Codebook, .json for OpenLineage.",
-    )
+    release: ByPlace[Path] = setting(..., "Folder of the release.")
+    output: ByPlace[Path] = setting(..., "File to create: .dta for Stata, .sav for SPSS (needs pyreadstat).")
 
 
 @command("export", ExportSettings)

@@ -15,12 +15,10 @@ from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
 
 
 class VerifySettings(Settings):
-    release: ByPlace[Path] = setting(..., "The release's folder, or its zip.")
-    registry: Path | None = setting(None, "Write the release as an entry of the registry of deployments (YAML).")
-    croissant: Path | None = setting(None, "Write it as schema.org and Croissant metadata (JSON-LD).")
-    dcat: Path | None = setting(None, "Write it as a W3C DCAT 3 data set (JSON-LD).")
-    license: str | None = setting(None, "Address of the license, for --croissant and --dcat.")
-    url: str | None = setting(None, "Address of the web page of the release, for --croissant and --dcat.")
+    release: ByPlace[Path] = setting(..., "Folder or zip file of the release.")
+    registry: Path | None = setting(None, "Write an entry for the registry of deployments to this file (YAML).")
+    croissant: Path | None = setting(None, "Write schema.org and Croissant metadata to this file (JSON-LD).")
+    dcat: Path | None = setting(None, "Write a description as a W3C DCAT 3 data set to this file (JSON-LD).")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 
@@ -60,8 +58,8 @@ def verify_command(settings: VerifySettings) -> None:
                 *(f"  {sentence}" for sentence in release_unseen(release)),
             )
         if found:
-            raise InputError(f"release {str(settings.release)!r} does not hold: " + "; ".join(found))
-        from equistrata.analysis.interchange.metadata import croissant, dcat, registry_entry
+            raise InputError(f"release {str(settings.release)!r} is not valid: " + "; ".join(found))
+        from equistrata.analysis.metadata import croissant, dcat, registry_entry
 
         if settings.registry is not None:
             import yaml

@@ -187,7 +187,7 @@ def test_every_code_and_bound_of_a_dictionary_is_one_of_the_schemas(repo_root, t
 
 
 def test_settings_that_contradict_a_task_are_refused():
-    with pytest.raises(InputError, match="declares its columns itself"):
+    with pytest.raises(InputError, match="already declares its columns"):
         ReleaseConfig.build(task="ACSIncome", state="VT", schema="acs_2018")
     with pytest.raises(InputError, match="has no tasks"):
         ReleaseConfig.build(task="ACSIncome", source="sample")

@@ -278,7 +278,7 @@ def test_an_audit_that_would_spoil_a_private_release_is_refused(place):
             Path("free-seeded/synthetic.csv").write_text("other rows\n")
             Path("free-seeded/manifest.json").unlink()
             write_manifest(Path("free-seeded"))
-        with pytest.raises(InputError, match="would not be private any more"):
+        with pytest.raises(InputError, match="is seeded and therefore not private"):
             audit(*releases, mode="public", **settings)
     shutil.rmtree("free-seeded")
     assert sorted(place.rglob("*")) == before
@@ -299,11 +299,11 @@ def test_an_internal_audit_does_not_lie_in_a_release(place, output):
 @pytest.mark.parametrize(
     ("output", "sentence"),
     [
-        ("free/inside", "which this audit is not about"),
-        ("vanilla/deep/inside", "is no place for an audit in a release"),
-        ("vanilla/.hidden", "is no place for an audit in a release"),
-        ("vanilla/internal", "is no place for an audit in a release"),
-        ("vanilla/means.json", "is no place for an audit in a release"),
+        ("free/inside", "which is not one of the audited releases"),
+        ("vanilla/deep/inside", "is too deep inside the release"),
+        ("vanilla/.hidden", "is too deep inside the release"),
+        ("vanilla/internal", "is too deep inside the release"),
+        ("vanilla/means.json", "is too deep inside the release"),
         ("vanilla/measurements", "exists already"),
     ],
 )
@@ -323,7 +323,7 @@ def test_a_release_that_cannot_take_an_audit_up_is_told_before_a_charge(place, m
     Path("vanilla/card.json").write_text(json.dumps(card))
     Path("vanilla/manifest.json").unlink()
     write_manifest(Path("vanilla"))
-    with pytest.raises(InputError, match="the card of release 'vanilla' is of another version"):
+    with pytest.raises(InputError, match="the card of release 'vanilla' was made by another version"):
         audit("vanilla", **public)
     assert len(Ledger("ledger.db").charges("people")) == 2
     audit("vanilla", **public, output="elsewhere")
@@ -482,8 +482,8 @@ def test_rows_that_change_while_they_are_read_cost_nothing(place, monkeypatch):
     ("releases", "settings", "error", "sentence"),
     [
         ([], {}, InputError, "no release is named"),
-        (["vanilla"], {"epsilon": 1.0}, InputError, "an internal audit has no price"),
-        (["vanilla"], {"delta": 1e-9}, InputError, "an internal audit has no price"),
+        (["vanilla"], {"epsilon": 1.0}, InputError, "an internal audit has no privacy cost"),
+        (["vanilla"], {"delta": 1e-9}, InputError, "an internal audit has no privacy cost"),
         (["vanilla"], {"mode": "secret"}, InputError, "mode"),
         (["vanilla"], {"target": "PAY"}, InputError, "target 'PAY' is not among"),
         (["vanilla"], {"strata": "NONE"}, InputError, "NONE"),
@@ -494,7 +494,7 @@ def test_rows_that_change_while_they_are_read_cost_nothing(place, monkeypatch):
         (["vanilla"], {"mode": "public"}, InputError, "must be charged to its ledger; name it with --ledger"),
         (["vanilla"], {"mode": "public", "ledger": "empty.db"}, LedgerError, "empty.db"),
         (["vanilla"], {"mode": "public", "ledger": "ledger.db", "epsilon": 30}, BudgetExceeded, "left"),
-        (["free"], {"mode": "public", "ledger": "ledger.db"}, InputError, "a ledger is named but no data set"),
+        (["free"], {"mode": "public", "ledger": "ledger.db"}, InputError, "a ledger is named, but no data set"),
         (["vanilla"], {"mode": "public", "ledger": "ledger.db", "seed": 0}, InputError, "noise from a seed can be"),
         (["vanilla"], {"mode": "public", "seed": 1}, InputError, "noise from a seed can be"),
         (
@@ -568,7 +568,7 @@ def test_a_damaged_release_is_told_in_one_sentence_with_exit_2(place, monkeypatc
     assert SENTENCES[kind] in line
     assert repr(name) in line
     assert "stratified" in line
-    assert "bring the whole folder back" in line
+    assert "get the whole folder again" in line
 
 
 @pytest.mark.parametrize("kind", ["missing", "cut off", "edited"])
@@ -609,7 +609,7 @@ def test_where_the_rows_lie_is_told_by_the_releases_configuration(place):
 
 def test_pdf_needs_a_printer_which_is_told_before_a_charge(place, monkeypatch):
     monkeypatch.setattr(pdf.shutil, "which", lambda name: None)
-    with pytest.raises(InputError, match="nothing here prints PDF: install Chromium"):
+    with pytest.raises(InputError, match="no program that prints PDF was found; install Chromium"):
         audit("vanilla", mode="public", ledger="ledger.db", pdf=True)
     assert len(Ledger("ledger.db").charges("people")) == 2
 
@@ -620,7 +620,7 @@ def test_a_printer_that_fails_leaves_the_report(place, monkeypatch):
         raise OSError("a row: 731924")
 
     monkeypatch.setattr(pdf, "printer", lambda: broken)
-    with pytest.raises(InputError, match=r"the report is whole in .* could not be printed") as caught:
+    with pytest.raises(InputError, match=r"the report in .* is complete, but it could not be printed") as caught:
         audit("vanilla", pdf=True)
     assert "731924" not in str(caught.value)
     assert sorted(path.suffix for path in Path("vanilla.internal/audit").iterdir() if path.is_file()) == [
@@ -653,7 +653,7 @@ def test_the_command_takes_the_texts_of_its_page_one_by_one(place, monkeypatch, 
     given = ("--report-title", "Dogs\nand cats", "--report-agency", "Kennel club")
     code, _, err = command(monkeypatch, capsys, "audit", "stratified", *given)
     assert code == 2
-    assert "'report.title' holds a line break" in " ".join(err.split())
+    assert "'report.title' contains a line break" in " ".join(err.split())
     assert not Path("stratified.internal/audit").exists()
 
 

@@ -210,7 +210,7 @@ def test_verify_finds_an_edit_and_a_forgery(budget, books, tmp_path):
         (["history", "nobody", "--ledger", "ledger.db"], "'nobody' has no budget"),
         (["forecast", "nobody", "--ledger", "ledger.db"], "'nobody' has no budget"),
         (["forecast", "--ledger", "ledger.db"], "name the data set"),
-        (["create", "people", "--epsilon", "1", "--delta", "1e-9", "--ledger", "ledger.db"], "never changed"),
+        (["create", "people", "--epsilon", "1", "--delta", "1e-9", "--ledger", "ledger.db"], "cannot be changed"),
         (
             [
                 "create",
@@ -230,8 +230,8 @@ def test_verify_finds_an_edit_and_a_forgery(budget, books, tmp_path):
         (["create", "others", "--epsilon", "0", "--delta", "1e-9", "--ledger", "ledger.db"], "epsilon must be"),
         (["verify", "--anchor", "nonsense", "--ledger", "ledger.db"], "no head of a ledger"),
         (["verify", "--card", "ledger.db", "--ledger", "ledger.db"], "not UTF-8"),
-        (["show", "--ledger", "postgresql://steward:canary-pw@host/db"], "with a password must not"),
-        (["show", "--ledger", "postgresql://host/db?password=canary-pw"], "with a password must not"),
+        (["show", "--ledger", "postgresql://steward:canary-pw@host/db"], "must not be given with a password"),
+        (["show", "--ledger", "postgresql://host/db?password=canary-pw"], "must not be given with a password"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(budget, books, arguments, sentence):
@@ -356,7 +356,7 @@ def test_a_budget_reads_a_schema_alone_and_says_what_it_lacks(budget, tmp_path):
     (tmp_path / "people.yaml").write_text(UNITS)
     made = as_json(budget, "create", "people", "--epsilon", 1, "--delta", 1e-9, "--schema", "people.yaml")
     assert made["relation"] == "add-remove of all rows with one HOME"
-    for given, lacking in ((["--delta", "1e-9"], "the data set"), (["others"], "its δ")):
+    for given, lacking in ((["--delta", "1e-9"], "the name of the data set"), (["others"], "δ (--delta)")):
         code, _, error = budget("create", *given, "--epsilon", 1, "--ledger", "ledger.db")
         assert code == 2
-        assert f"name {lacking}" in error
+        assert f"{lacking} is missing" in error

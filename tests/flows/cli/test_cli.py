@@ -295,7 +295,7 @@ def test_a_command_for_cron_says_by_its_exit_code_what_became_of_the_month(serve
     assert first.returncode == 0, first.stderr
     again = served("release", "--config", "monthly.yaml")
     assert (again.returncode, again.stderr) == (0, "")
-    assert "is whole; there is nothing to do" in again.stdout
+    assert "is complete; there is nothing to do" in again.stdout
     (month,) = [each.name for each in (served.home / "releases").iterdir() if each.suffix != ".internal"]
     assert re.fullmatch(r"\d{4}-\d{2}", month)
     (served.home / "monthly.yaml").write_text(CRON.replace("{month}", "{month}b"))

@@ -131,10 +131,10 @@ def test_a_command_starts_prefects_server_while_it_plans(command, tmp_path, monk
 
 def test_a_release_that_is_made_already_is_no_failure(command, monkeypatch):
     def made(config):
-        raise AlreadyMade("it is whole; there is nothing to do")
+        raise AlreadyMade("it is complete; there is nothing to do")
 
     monkeypatch.setattr("equistrata.flows.release.prepared.prepare", made)
-    assert command("release", "--output", "out") == (0, "it is whole; there is nothing to do\n", "")
+    assert command("release", "--output", "out") == (0, "it is complete; there is nothing to do\n", "")
 
 
 def test_a_release_that_another_run_made_meanwhile_is_no_failure(command, monkeypatch):
@@ -143,7 +143,7 @@ def test_a_release_that_another_run_made_meanwhile_is_no_failure(command, monkey
     monkeypatch.setattr("equistrata.flows.run.foreground.temporary_server", nullcontext)
     code, out, err = command("release", "--output", "out")
     assert (code, err) == (0, "")
-    assert "was made by another run meanwhile and is whole" in out
+    assert "was made by another run in the meantime and is complete" in out
 
 
 def test_a_release_validates_its_configuration_once_and_makes_one_plan(command, people, monkeypatch):
@@ -189,8 +189,8 @@ def test_a_working_folder_that_was_removed_is_a_sentence(command, tmp_path, monk
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
-    refused(command("release", "--output", str(tmp_path / "out")), "the working folder is not there any more")
-    refused(command("resume", "x"), "the working folder is not there any more")
+    refused(command("release", "--output", str(tmp_path / "out")), "the current folder no longer exists")
+    refused(command("resume", "x"), "the current folder no longer exists")
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])

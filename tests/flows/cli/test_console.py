@@ -38,7 +38,7 @@ def test_a_server_that_is_gone_is_said_in_a_sentence():
     """
     refused = httpx.ConnectError("refused")
     for error, cause in ((refused, None), (RuntimeError("flow run"), refused)):
-        with pytest.raises(InputError, match="server ended meanwhile"):
+        with pytest.raises(InputError, match="server stopped during the run"):
             _fails(error, cause)
 
 

@@ -58,7 +58,7 @@ def test_labels_that_a_program_made_of_rows_are_no_code_book(tmp_path, monkeypat
         rows.to_stata(f"{name}.dta", write_index=False, value_labels={"KIND": {1: "low", 2: "middle", 3: "high"}})
         code, _, told = command(monkeypatch, capsys, "schema", "draft", f"{name}.dta", "--output", f"{name}.yaml")
         assert code == 0, told
-        assert "labels in alphabetical order: JOB. Programs" in " ".join(told.split())
+        assert "labels in alphabetical order: JOB. Such labels" in " ".join(told.split())
         made = Path(f"{name}.yaml")
         assert ("astronaut" in made.read_text()) == (name == "with")
         assert stat.S_IMODE(made.stat().st_mode) == 0o600
@@ -127,7 +127,7 @@ def test_a_template_is_filled_in_and_drafted(equistrata):
     for words in ((), ("--output", "a.yaml", "--template", "b.csv")):
         refused = equistrata("schema", "draft", "people.csv", *words)
         assert refused.returncode == 2
-        assert "either --output, a schema, or --template" in " ".join(refused.stderr.split())
+        assert "give --output for a schema, or --template" in " ".join(refused.stderr.split())
 
 
 def test_a_book_that_is_not_read_names_the_formats_and_the_template(equistrata):
@@ -273,7 +273,7 @@ def test_a_folder_to_work_in_is_made_whole_or_not_at_all(tmp_path, monkeypatch, 
     monkeypatch.chdir(table(tmp_path))
     (tmp_path / "there").mkdir()
     for given, why in {
-        ("people.csv",): "nothing says what the columns of 'people.csv' mean",
+        ("people.csv",): "the columns of 'people.csv' are not described",
         ("people.csv", "--codebook", "book.csv", "--strata", "RACE"): "no column 'RACE'",
         ("nowhere.csv", "--look"): "nowhere.csv",
         ("people.csv", "--folder", "there", "--look"): "'there' exists",

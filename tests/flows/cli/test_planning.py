@@ -138,7 +138,7 @@ def test_bounds_on_the_rows_of_a_unit_are_planned():
     for wrong in ("0.5,x", "-1,2", "0,0"):
         with pytest.raises(InputError, match="shares of units with 1, 2, 3"):
             run(*given, "--unit-sizes", wrong)
-    with pytest.raises(InputError, match="'unit_weights' is of a synthesis"):
+    with pytest.raises(InputError, match="'unit_weights' only applies to the plan of a synthesis"):
         run("--reference", 0.25, "--effect", 0.1, "--unit-weights", "rows")
     assert "3 rows of a unit" in run(*given, "--unit-sizes", "0.2,0.2,0.6")
 
@@ -275,7 +275,7 @@ def test_survey_weights_need_a_number_of_rows(people, tmp_path):
     sample = tmp_path / "sample.csv"
     frame.assign(PWGTP=100).to_csv(sample, index=False)
     settings = ("--schema", schema, "--strata", "SEX", "--weights", sample, "--weight-column", "PWGTP")
-    with pytest.raises(InputError, match="people behind a sample"):
+    with pytest.raises(InputError, match="add up to people and not to rows"):
         plan(*settings)
     found = plan(*settings, "--rows", 1000)
     assert sum(part["rows"] for part in found["strata"]) == pytest.approx(1000)
@@ -393,15 +393,18 @@ def test_only_the_schema_and_the_sizes_are_opened(people, tmp_path, repo_root):
         (["--part", "2"], "part is 2"),
         (["--about", "all"], "'all'"),
         (["--beta", "0.99", "--effect", "0.1"], "beta"),
-        (["--columns", "SEX,RAC1P,ESR"], "name its synthesizer too"),
-        (["--survey-weight", "PWGTP"], "'survey_weight' is of a synthesis"),
+        (["--columns", "SEX,RAC1P,ESR"], "give a synthesizer too"),
+        (["--survey-weight", "PWGTP"], "'survey_weight' only applies to the plan of a synthesis"),
         (["--synthesizer", "gem", "--survey-weight", "PWGTP"], "does not measure the survey weight"),
         (["--synthesizer", "mst", "--survey-weight", "SEX"], "'SEX' cannot be the survey weight"),
         (["--synthesizer", "smartnoise-mst"], "'smartnoise-mst'"),
-        (["--synthesizer", "mst", "--column", "WKHP"], "'column' is of an estimate"),
-        (["--synthesizer", "mst", "--relative-error", "0.1"], "'relative_error' is of an estimate"),
-        (["--synthesizer", "mst", "--beta", "0.1"], "'beta' is of an estimate"),
-        (["--synthesizer", "mst", "--no-shrinkage"], "'shrinkage' is of an estimate"),
+        (["--synthesizer", "mst", "--column", "WKHP"], "'column' only applies to the plan of an estimate"),
+        (
+            ["--synthesizer", "mst", "--relative-error", "0.1"],
+            "'relative_error' only applies to the plan of an estimate",
+        ),
+        (["--synthesizer", "mst", "--beta", "0.1"], "'beta' only applies to the plan of an estimate"),
+        (["--synthesizer", "mst", "--no-shrinkage"], "'shrinkage' only applies to the plan of an estimate"),
         (["--synthesizer", "mst", "--columns", "AGEP,ESR"], "'SEX' is not among the columns"),
         (["--synthesizer", "mst", "--columns", "SEX,RAC1P"], "strata use up every column"),
         (["--synthesizer", "aim", "--epsilon", "0"], "epsilon"),

@@ -34,7 +34,7 @@ def test_all_that_does_not_fit_is_told_without_a_value(messy, monkeypatch, capsy
     assert code == 2
     for each in ("no such column", "undeclared values", "out of bounds", "not numbers", "missing cells", "AGE × JOB"):
         assert each in told
-    assert error == "error: file 'people.csv' does not fit the schema; mend what is listed\n"
+    assert error == "error: file 'people.csv' does not fit the schema; correct what is listed\n"
     assert "canary" not in told + error
     assert "8841" not in told + error
 
@@ -59,7 +59,7 @@ def test_values_are_shown_in_a_terminal_alone(messy, monkeypatch, capsys):
     given = ("--input", messy / "people.csv", "--show")
     code, told, error = check(monkeypatch, capsys, messy, *given)
     assert (code, told) == (2, "")
-    assert "works in a terminal alone" in error
+    assert "only works in a terminal" in error
     monkeypatch.setattr("equistrata.flows.cli.schema.out", Console(force_terminal=True, width=200))
     code, told, error = check(monkeypatch, capsys, messy, *given)
     assert code == 2
@@ -74,7 +74,7 @@ def test_every_problem_of_the_file_is_told_and_the_table_checked_by_the_rest(mes
     code, told, error = check(monkeypatch, capsys, messy, "--input", messy / "people.csv")
     assert code == 2
     assert error.count("schema: column") == 2
-    assert error.endswith("has problems; mend what is listed\n")
+    assert error.endswith("has problems; correct what is listed\n")
     assert "undeclared values" in told
     assert "no such column" not in told  # the declaration of SEX is not valid
 
@@ -82,7 +82,7 @@ def test_every_problem_of_the_file_is_told_and_the_table_checked_by_the_rest(mes
 def test_help_says_what_is_private(monkeypatch, capsys):
     monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 300)
     _, told, _ = command(monkeypatch, capsys, "schema", "check", "--help")
-    assert "up to 20 a column, to a terminal: private" in told
+    assert "up to 20 per column. They are private" in told
     assert "so it is private" in told
 
 

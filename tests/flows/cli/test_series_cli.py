@@ -127,13 +127,13 @@ def test_verify_needs_the_folders_alone(releases, series, monkeypatch):
     for arguments in ((releases,), sorted(releases.glob("*")), ("year", "--folder", releases)):
         code, shown, said = series("verify", *arguments)
         assert (code, said) == (0, "")
-        assert "it holds" in shown
+        assert "the series is valid" in shown
     code, shown, _ = series("verify", releases / "2026-02")
     assert code == 0
-    assert "not here: month 1" in shown
+    assert "missing: month 1" in shown
     code, _, said = series("verify", "decade")
     assert code == 2
-    assert "'decade' is no folder" in said
+    assert "'decade' is not a folder" in said
 
 
 def test_verify_names_what_does_not_hold(releases, series):
@@ -158,7 +158,7 @@ def test_states_of_an_earlier_version_are_not_called_wrong(releases, series):
     write_manifest(releases / "2026-02")
     code, shown, said = series("verify", releases)
     assert (code, said) == (0, "")
-    assert "month 2: an earlier version made the state" in " ".join(shown.split())
+    assert "month 2: the state was made by an earlier version" in " ".join(shown.split())
     assert json.loads(series("verify", releases, "--json")[1])["not_followed"] == [2]
 
 
@@ -219,6 +219,6 @@ def test_revise_refuses_a_series_that_does_not_hold_and_writes_nothing(releases,
     write_manifest(releases / "2026-01")
     code, _, said = series("revise", releases, "--output", tmp_path / "edited")
     assert code == 2
-    assert "does not hold, so nothing is revised" in said
+    assert "is not valid, so nothing is revised" in said
     assert not (tmp_path / "alone").exists()
     assert not (tmp_path / "edited").exists()

@@ -106,7 +106,7 @@ def test_a_folder_of_something_else_stays(steps, place):
     mine = place / "mine"
     mine.mkdir()
     (mine / "thesis").touch()
-    with pytest.raises(InputError, match="is no environment; move it away"):
+    with pytest.raises(InputError, match="is not an environment; move it away"):
         setup_flower(SetupSettings(folder=mine))
     assert [each.name for each in mine.iterdir()] == ["thesis"]
     assert steps[0] == []

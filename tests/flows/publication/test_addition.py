@@ -130,7 +130,7 @@ def test_what_is_seeded_makes_the_whole_not_private(place, changes):
 
 
 def test_a_sum_that_is_no_price_any_more_is_refused(place):
-    with pytest.raises(InputError, match="have no ε at δ"):
+    with pytest.raises(InputError, match="no longer have an ε at δ"):
         with_audit(card_of(place[0]), audit_of("audit", rho=1e6))
 
 

@@ -152,8 +152,8 @@ def damaged(folder, kind):
         "no manifest": "lacks its file 'manifest.json'", "manifest cut": "manifest.json .* is damaged",
         "card edited": "'card.json' .* was edited", "link": "'card.md' .* a link",
         "folder link": "'measurements/.* a link", "manifest link": "'manifest.json' .* a link",
-        "pipe": "'card.md' .* is no plain file",
-        "folder": "'card.md' .* is no plain file",
+        "pipe": "'card.md' .* is not a regular file",
+        "folder": "'card.md' .* is not a regular file",
     }[kind]  # fmt: skip
 
 
@@ -251,9 +251,9 @@ def test_what_the_card_does_not_account_for_is_refused(place):
         ("dangling", "exists already"),
         ("dangling.zip", "exists already"),
         (".", "exists already"),
-        ("nowhere/public", "is no folder that you may write to"),
-        ("people.csv/public", "is no folder that you may write to"),
-        ("out/public", "lies in the release itself"),
+        ("nowhere/public", "is not a folder in which you may write"),
+        ("people.csv/public", "is not a folder in which you may write"),
+        ("out/public", "is inside the release"),
         ("x" * 300, "file name too long"),
         ("x" * 300 + ".zip", "file name too long"),
         ("a\0b", "NUL"),

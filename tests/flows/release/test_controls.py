@@ -202,20 +202,23 @@ def test_a_resumed_release_has_the_totals_that_it_was_charged_with(home, tmp_pat
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"schema": "plain.yaml", "expand": True}, "and none is named; give its column with --survey-weight"),
-        ({"schema": "plain.yaml", "controls": "totals.csv"}, "none is named: give their column with --survey-weight"),
+        ({"schema": "plain.yaml", "expand": True}, "needs a survey weight; give its column with --survey-weight"),
+        (
+            {"schema": "plain.yaml", "controls": "totals.csv"},
+            "need a survey weight; give its column with --survey-weight",
+        ),
         (
             {"schema": "plain.yaml", "controls": "sexes.csv"},
             "with --survey-weight; its columns are those of the strata, so give it as --weights",
         ),
-        ({"weights": "sexes.csv"}, "give public totals of people as --controls instead"),
-        ({"weights": "sexes.csv", "combine_weights": True}, "give public totals of people as --controls instead"),
-        ({"means": "PAY"}, "private means are of rows"),
-        ({"expand": True, "evaluate": "full"}, "choose evaluate quick"),
-        ({"controls": "totals.csv", "rows": 2}, "have people in 3 cells, and each needs a row"),
+        ({"weights": "sexes.csv"}, "give public totals of people with --controls instead"),
+        ({"weights": "sexes.csv", "combine_weights": True}, "give public totals of people with --controls instead"),
+        ({"means": "PAY"}, "private means are means of rows"),
+        ({"expand": True, "evaluate": "full"}, "choose --evaluate quick"),
+        ({"controls": "totals.csv", "rows": 2}, "have people in 3 cells, and each cell needs a row"),
         ({"expand": True, "controls": "many.csv"}, "draw fewer rows (--rows)"),
         ({"rows": 2}, "the survey weights of 2 rows would not sum to the population"),
-        ({"strata": "W"}, "is the survey weight, so it defines no strata"),
+        ({"strata": "W"}, "is the survey weight, so it cannot define strata"),
         ({"synthesizer": "gem", "expand": True}, "choose mst or aim"),
     ],
 )

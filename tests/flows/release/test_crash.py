@@ -48,7 +48,7 @@ class Shop:
         resumed = self.start("resume", f"id-{name}")
         code, (_, error) = resumed.wait(), resumed.told
         if code == 2:
-            assert "nothing is kept" in error, error
+            assert "is saved in" in error, error
             assert len(error.strip().splitlines()) == 1, error
             if (self.home / name).exists():
                 return

@@ -100,7 +100,7 @@ def test_scores_that_cannot_be_kept_are_told(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "equistrata.flows.release.inside.os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space"))
     )
-    with pytest.raises(InputError, match=r"the release is whole in .*no space left"):
+    with pytest.raises(InputError, match=r"the release in .* is complete, .*no space left"):
         keep_scores(place, {"workload3": 0.123456})
 
 

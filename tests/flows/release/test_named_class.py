@@ -113,8 +113,8 @@ def test_means_and_the_class_share_epsilon(settings):
     ("given", "sentence"),
     [
         ({"survey_weight": "PAY"}, "does not measure the survey weight"),
-        ({"unit": "JOB"}, "accounts for one row only|is among the released"),
-        ({"relation": "replace-one"}, "accounts for one row only"),
+        ({"unit": "JOB"}, "is for one row only|must not be released"),
+        ({"relation": "replace-one"}, "is for one row only"),
         ({"degree": 2}, "setting 'degree'"),
         ({"strata": ["SEX"], "selection": "shared"}, "fits every stratum by itself"),
         ({"synthesizer": "marginals.py"}, "setting 'synthesizer'"),

@@ -65,8 +65,8 @@ def test_nativity_may_stand_in_for_esp(tmp_path):
         ({"weights": "nowhere.csv", "strata": "SEX"}, "does not exist"),
         ({"weights": "data/public/ny2018_sex_rac1p.csv"}, "no strata"),
         ({"weights": "data/public/ny2018_sex_rac1p.csv", "combine_weights": True}, "no strata"),
-        ({"strata": "SEX", "combine_weights": True}, "give their file with --weights"),
-        ({"combine_weights": True}, "give their file with --weights"),
+        ({"strata": "SEX", "combine_weights": True}, "give the file of public weights with --weights"),
+        ({"combine_weights": True}, "give the file of public weights with --weights"),
         ({"strata": "SEX", "means": "SCHL", "means_share": 0.6, "count_share": 0.4}, "leave nothing"),
     ],
 )

@@ -78,7 +78,10 @@ def test_verify_refits_what_is_kept(release, tmp_path):
     ("given", "says"),
     [
         ({"replicates": 1}, "one replicate has no spread"),
-        ({"replicates": 2, "synthesizer": "smartnoise-mst"}, "answers no estimates, so it keeps no replicates"),
+        (
+            {"replicates": 2, "synthesizer": "smartnoise-mst"},
+            "does not support estimates, so it cannot store replicates",
+        ),
     ],
 )
 def test_replicates_that_no_reader_could_use_are_refused(given, says):

@@ -170,7 +170,7 @@ def test_an_audit_of_a_release_that_was_not_charged_is_charged_to_these_people_o
     release(free)
     with pytest.raises(LedgerError, match="those of data set 'people'"):
         audit("free", mode="public", ledger="ledger.db", dataset="census", input="people.csv", output="refused")
-    with pytest.raises(InputError, match="not rows that anything was charged for in data set 'people'"):
+    with pytest.raises(InputError, match="nothing was charged for these rows in data set 'people'"):
         audit("free", mode="public", ledger="ledger.db", dataset="people", input="others.csv", output="refused")
 
 

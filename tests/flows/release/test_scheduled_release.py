@@ -45,7 +45,9 @@ def test_each_month_is_one_release_however_often_it_is_run(monthly):
     config, ledger, out = monthly
     make(config, NOVEMBER)
     for _ in range(2):
-        with pytest.raises(AlreadyMade, match="'people-2026-11' of data set 'people' was charged already and is whole"):
+        with pytest.raises(
+            AlreadyMade, match="'people-2026-11' of data set 'people' was charged already and is complete"
+        ):
             make(config, NOVEMBER)
     make(config, DECEMBER)
     assert [charge.entry.release_id for charge in ledger.charges("people")] == ["people-2026-11", "people-2026-12"]

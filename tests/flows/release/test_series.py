@@ -147,9 +147,9 @@ def test_what_is_refused_costs_nothing(office, monkeypatch):
     refused(office, 2, "was begun with 4 months at ε = 1", LedgerError, epsilon=2.0)
     refused(office, 2, "name the data set", dataset=None, ledger=None, release_id=None)
     refused(office, 2, "a series needs a name and a horizon", series={"name": "year"})
-    refused(office, 2, "learned from in a series only", series={}, former=str(office.out / "m1"))
+    refused(office, 2, "'former' only applies to a series", series={}, former=str(office.out / "m1"))
     shutil.move(office.out / "m1", office.home / "elsewhere")
-    refused(office, 2, "'people-1', is not beside the output .* name its folder with --former")
+    refused(office, 2, "'people-1', which is not beside the output .* name its folder with --former")
     refused(office, 2, "has no manifest.json", former=str(office.out))
 
 

@@ -87,7 +87,7 @@ def test_a_budget_of_added_rows_does_not_pay_for_a_promise_of_replaced_ones(tmp_
         "ledger": str(ledger.path),
     }
     given |= {"release_id": "r", "output": str(tmp_path / "out")}
-    with pytest.raises(InputError, match="kept under 'add-remove', and this promises 'replace-one"):
+    with pytest.raises(InputError, match="is for 'add-remove', but this release only guarantees 'replace-one"):
         prepare(ReleaseConfig.build(**given, synthesizer="smartnoise-mst"))
     prepare(ReleaseConfig.build(**given, synthesizer="smartnoise-aim"))
     assert ledger.charges("people") == []

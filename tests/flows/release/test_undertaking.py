@@ -422,7 +422,7 @@ def test_what_has_changed_before_the_charge_or_after_the_release_is_no_matter(pl
     begun_anew, *others = (json.loads((place.home / f"out{n}" / "schema.json").read_text()) for n in range(3))
     assert begun_anew["columns"][0]["values"] == [2, 1]
     assert [other["columns"][0]["values"] for other in others] == [[1, 2]] * 2
-    with pytest.raises(AlreadyMade, match="is whole"):
+    with pytest.raises(AlreadyMade, match="is complete"):
         place.resume(1)
     assert place.leftovers() == []
 
@@ -491,10 +491,12 @@ def test_a_journal_that_says_another_thing_than_the_charge_is_refused(place, peo
     journal, head = Journal.find("release-0"), place.ledger.head
     people[1].write_text(people[1].read_text().replace("[1, 2]", "[2, 1]"))
     rewrite(journal, binding=binding(place.plan()))
-    with pytest.raises(InputError, match="what is kept of release 'release-0' is not what the ledger was charged for"):
+    with pytest.raises(
+        InputError, match="the saved files of release 'release-0' do not match its charge in the ledger"
+    ):
         place.resume()
     rewrite(journal, format="equistrata journal 1", binding=None)
-    with pytest.raises(InputError, match="charged by an earlier version of equistrata, which did not write down"):
+    with pytest.raises(InputError, match="charged by an earlier version of equistrata, which did not record"):
         place.resume()
     rewrite(journal, format="equistrata journal 3")
     with pytest.raises(InputError, match="cannot be read: another version of equistrata wrote it, or it is damaged"):
@@ -673,7 +675,7 @@ def test_giving_up_leaves_the_charge_and_nothing_else(place):
 
 def test_a_whole_release_is_not_given_up(place):
     place.die("in place")
-    with pytest.raises(InputError, match="is whole"):
+    with pytest.raises(InputError, match="is complete"):
         discard(Journal.find("release-0"))
     place.resume()
     assert place.charges()[0].outcome == "committed"
@@ -737,7 +739,7 @@ def test_a_release_that_another_run_made_meanwhile_is_not_made_again(place, monk
         return told
 
     monkeypatch.setattr(prepared, "prepare", earlier)
-    with pytest.raises(AlreadyMade, match="'release-0' of data set 'people' was charged already and is whole"):
+    with pytest.raises(AlreadyMade, match="'release-0' of data set 'people' was charged already and is complete"):
         place.resume(0, output=str(place.home / "elsewhere"))
     assert len(place.charges()) == 1
     assert not (place.home / "elsewhere").exists()
@@ -777,7 +779,7 @@ def test_a_folder_that_another_ledger_was_charged_for_is_another_release(place):
 
 def test_a_release_that_has_landed_is_not_laid_down_twice(place):
     place.die("in place")
-    with pytest.raises(InputError, match=r"is whole in '.*out0'; resume it as it is"):
+    with pytest.raises(InputError, match=r"is complete in '.*out0'; resume it as it is"):
         place.resume(output=str(place.home / "new"))
     place.resume()
     assert not (place.home / "new").exists()

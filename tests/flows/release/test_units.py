@@ -188,8 +188,8 @@ def test_a_replaced_unit_that_is_paid_for_as_an_added_one_is_caught(monkeypatch,
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ({"declared": OPEN, "strata": "SEX"}, "column 'GROUP' is open, and finding its values is accounted for under"),
-        ({"synthesizer": "smartnoise-mst"}, "'smartnoise-mst' accounts for one row only, in its own way"),
+        ({"declared": OPEN, "strata": "SEX"}, "column 'GROUP' is open, and open values can only be found under"),
+        ({"synthesizer": "smartnoise-mst"}, "'smartnoise-mst' has its own guarantee, which is for one row only"),
     ],
 )
 def test_what_is_not_accounted_for_replaced_units_is_refused(tmp_path, more, says):
@@ -402,26 +402,28 @@ def test_the_schema_s_unit_holds_unless_a_setting_says_otherwise(place):
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"at_most": 3}, "'at_most' is about the rows of a unit, and none is named; give its column with --unit"),
-        ({"unit": "SEX", "at_most": 3}, "unit column 'SEX' is among the released columns"),
+        ({"at_most": 3}, "'at_most' needs a unit; give its column with --unit"),
+        ({"unit": "SEX", "at_most": 3}, "unit column 'SEX' identifies people, so it must not be released"),
         ({"unit": "HOUSE", "at_most": 3}, "no column 'HOUSE'"),
         ({"unit": " "}, "setting 'unit' is blank"),
-        # A shell variable may be empty, and each row used to be a unit in this case
-        ({"unit": ""}, "setting 'unit' is blank"),
-        ({"unit": "PAY", "at_most": 3, "means": "PAY"}, "its mean would be released"),
-        ({"unit_sizes": "0.5,0.5"}, "'unit_sizes' is about the rows of a unit, and none is named"),
+        ({"unit": ""}, "setting 'unit' is blank"),  # as of a shell's empty variable: each row had been a unit
+        ({"unit": "PAY", "at_most": 3, "means": "PAY"}, "its mean must not be released"),
+        ({"unit_sizes": "0.5,0.5"}, "'unit_sizes' needs a unit; give its column"),
         ({"unit": "HOME", "at_most": 3, "unit_sizes": "0.5,x"}, "shares of units with 1, 2, 3"),
         ({"unit": "HOME", "at_most": 0}, "at_most"),
         ({"unit": "HOME", "at_most": True}, "setting 'at_most' is true, but it should be a number"),
         ({"unit": "HOME", "units": True}, "setting 'units' is true, but it should be a number"),
-        ({"unit": "GROUP", "at_most": 2, "strata": "GROUP"}, "unit column 'GROUP' is among the released columns"),
+        (
+            {"unit": "GROUP", "at_most": 2, "strata": "GROUP"},
+            "unit column 'GROUP' identifies people, so it must not be released",
+        ),
         (
             {"unit": "GROUP", "at_most": 2, "strata": "GROUP", "columns": "AGE,JOB"},
             "stratum column 'GROUP' is not among the released columns",
         ),
         ({"unit": "HOME", "at_most": 17, "unit_weights": "units"}, "where 2 to 16 rows of them are used"),
         ({"unit_weights": "units"}, "where 2 to 16 rows of them are used"),
-        ({"unit": "HOME", "at_most": 2, "synthesizer": "smartnoise-mst"}, "accounts for one row only"),
+        ({"unit": "HOME", "at_most": 2, "synthesizer": "smartnoise-mst"}, "is for one row only"),
     ],
 )
 def test_a_unit_that_makes_no_sense_is_refused(place, settings, says):
@@ -481,7 +483,7 @@ def test_an_id_that_repeats_is_refused_before_anything_is_charged(place):
     assert plan.unit == Unit("HOME", 1, unique=True)
     work = Workspace(folder / "work")
     work.root.mkdir()
-    with pytest.raises(InputError, match="values of unit column 'HOME' repeat, but no two rows may share one"):
+    with pytest.raises(InputError, match="unit column 'HOME' has the same value in several rows"):
         reading.partition(plan, work)
     households().assign(HOME=range(300)).to_csv(folder / "people.csv", index=False)
     other = Workspace(folder / "other")
@@ -514,7 +516,7 @@ def test_a_key_that_is_gone_once_noise_was_drawn_is_not_made_anew(tmp_path):
     assert work.unit_key(np.random.default_rng(1)) != key  # no noise was drawn with this key
     work.count_start("synthesis")
     (tmp_path / "unit_key").unlink()
-    with pytest.raises(InputError, match="the key by which rows of units were chosen is gone"):
+    with pytest.raises(InputError, match="the key that was used to choose the rows of units is missing"):
         work.unit_key(np.random.default_rng(0))
 
 
@@ -533,7 +535,7 @@ def test_releases_for_rows_and_for_units_share_no_account(place):
             {"dataset": dataset, "release_id": f"{dataset}-{n}", "output": str(folder / f"{dataset}-{n}")} for n in "12"
         )
         released(charged | first | one)
-        with pytest.raises(InputError, match=f"budget of data set '{dataset}' is kept under '{relation}', and this"):
+        with pytest.raises(InputError, match=f"budget of data set '{dataset}' is for '{relation}', but this"):
             released(charged | second | two)
         assert len(ledger.charges(dataset, f"{dataset}-1")) == 1
         assert ledger.charges(dataset, f"{dataset}-2") == []
@@ -566,9 +568,9 @@ def test_counts_of_units_that_are_replaced_cost_twice_as_much(tmp_path):
 def test_how_many_rows_are_left_out_is_told_for_a_price(place):
     folder, given = place
     frame = households()
-    with pytest.raises(InputError, match="counts of the rows that a bound leaves out, and no unit has one"):
+    with pytest.raises(InputError, match="counts of the rows that a bound leaves out, but there is no unit"):
         Plan.of(ReleaseConfig.build(**given, bound_share=0.1))
-    with pytest.raises(InputError, match="counts of the rows that a bound leaves out, and no unit has one"):
+    with pytest.raises(InputError, match="counts of the rows that a bound leaves out, but there is no unit"):
         Plan.of(ReleaseConfig.build(**given, unit="HOME", bound_share=0.1))
     told = {"unit": "HOME", "at_most": 1, "bound_share": 0.1, "evaluate": "none", "epsilon": 20, "rows": 200}
     released(told | given)

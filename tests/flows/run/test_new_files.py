@@ -59,8 +59,8 @@ def test_a_file_that_was_made_meanwhile_stays(tmp_path):
 
 def test_a_folder_that_may_not_be_written_to_is_refused_first(tmp_path, monkeypatch):
     check_new_file(tmp_path / "x.json")
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root is allowed to write to any folder
-    with pytest.raises(InputError, match=f"{re.escape(str(tmp_path))}' is no folder that you may write to"):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write to any
+    with pytest.raises(InputError, match=f"{re.escape(str(tmp_path))}' is not a folder in which you may write"):
         check_new_file(tmp_path / "x.json")
 
 
@@ -71,5 +71,5 @@ def test_commands_that_make_a_file_end_with_a_sentence(tmp_path, monkeypatch, ca
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     code, _, said = command(monkeypatch, capsys, name, "release", *option, tmp_path / "x.dta")
     assert code == 2
-    assert "is no folder that you may write to" in said
+    assert "is not a folder in which you may write" in said
     assert list(tmp_path.iterdir()) == []

@@ -323,7 +323,7 @@ def test_holders_use_so_many_rows_of_a_unit_whatever_their_outcomes_are():
     assert 1.4 < width[0] / width[1] < 3  # the noise is for two rows, and the rows of a unit may be correlated
     assert abs(found.overall.difference.value - EFFECT) < 3 * width[0]
     unique = plan(unit="HOME")
-    with pytest.raises(InputError, match="values of unit column 'HOME' repeat, but no two rows may share one"):
+    with pytest.raises(InputError, match="unit column 'HOME' has the same value in several rows"):
         TableHolder(unique, frames[0], SeededNoise(0)).answer(unique.sizes())
     with pytest.raises(InputError, match="fewer rows than two units may have"):
         plan(unit="HOME", at_most=8).arm_settings([15, 100, 100, 100])

@@ -83,7 +83,7 @@ def test_fingerprints_that_cannot_be_compared_are_no_way_around(ledger, rows):
     If the first charge had a different key, the later charges would fail.
     """
     before = ledger.head
-    with pytest.raises(LedgerError, match="made with a key; bring that key back"):
+    with pytest.raises(LedgerError, match="made with a key that is missing; restore the key"):
         ledger.reserve("patients", Rho(0.001), "two")
     for dataset in ("people", "patients"):
         with pytest.raises(LedgerError, match=r"made with another key; bring that key back.*equistrata budget key"):

@@ -110,7 +110,7 @@ def test_mechanisms_get_the_workload_that_they_have():
     assert serving(AIM(), workload=sets).workload == sets
     for mechanism, asked in [(MST(), {"degree": 4}), (MST(), {"workload": sets}), (GEM(), {"target": "A"})]:
         with pytest.raises(
-            InputError, match=f"setting '{next(iter(asked))}' is of the workload .* {mechanism.name} has"
+            InputError, match=f"setting '{next(iter(asked))}' describes the workload .* {mechanism.name} has"
         ):
             serving(mechanism, **asked)
     with pytest.raises(InputError, match="leave out degree and target, or the workload"):
