@@ -289,8 +289,7 @@ class Answers(Grounds):
             If the two columns were not measured together.
         """
         if not isinstance(of, str) or len(by) != 1 or of in by:
-            what = {"correlation": "a correlation", "independence": "a test of independence"}[statistic]
-            raise InputError(f"{what} needs one column in 'of' and another one in 'by'; name both")
+            raise InputError(f"{PAIRS[statistic].title} needs one column in 'of' and another one in 'by'; name both")
         schema = self.evidence.strata.schema
         numbers = [averaged(column_of_numbers(schema, name)) for name in (of, by[0]) if PAIRS[statistic].numbers]
         asked = question(schema, "count", of, by, where, not self.counts.apart)

@@ -26,6 +26,7 @@ class AuditOptions(Settings):
     """Options of the command that are not settings of the audit."""
 
     config: Path | None = setting(None, "Configuration file of the release, which says where its rows are.")
+    workers: int = worker_setting("Processes that fit replicates in parallel, for a page from published numbers.")
     verbose: Flag = setting(False, "Show the log of Prefect.")
 
 

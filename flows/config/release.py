@@ -274,11 +274,7 @@ class ReleaseConfig(SourceSettings):
         "Where strata are fitted: in this process, in several processes of this machine, or on a cluster (needs "
         "an extra).",
     )
-    workers: int = Field(
-        default_factory=lambda: os.cpu_count() or 1,
-        ge=1,
-        description="Number of processes that fit strata in parallel, if no cluster is used.",
-    )
+    workers: int = worker_setting("Number of processes that fit strata in parallel, if no cluster is used.")
     cluster: str | None = setting(None, "Address of a Dask scheduler or a Ray head. If not given, one is started here.")
     scratch: str | None = setting(
         None, "Folder in which the private working folder is made. All machines must share it."

@@ -62,6 +62,7 @@ class EstimateSettings(Settings):
     )
     q: float = setting(0.5, "Quantile to estimate.", gt=0, lt=1)
     unweighted: Flag = setting(False, "Count rows instead of people if the release has a survey weight.")
+    workers: int = worker_setting("Processes that fit replicates in parallel.")
     plot: Path | None = setting(None, "Draw the intervals to this file (.svg, .png or .pdf).")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 

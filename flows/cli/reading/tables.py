@@ -35,9 +35,7 @@ class ReplicateSettings(Settings):
         "Seed of the tables, so that they are reproducible. It can be public, because it does not protect anything.",
         ge=0,
     )
-    workers: int = Field(
-        default_factory=lambda: os.cpu_count() or 1, ge=1, description="Number of tables that are made in parallel."
-    )
+    workers: int = worker_setting("Number of tables that are made in parallel.")
 
 
 @command("replicate", ReplicateSettings)
@@ -102,7 +100,11 @@ def _write_weights(release: Release, settings: ReplicateSettings, count: int) ->
 
 class ExportSettings(Settings):
     release: ByPlace[Path] = setting(..., "Folder of the release.")
-    output: ByPlace[Path] = setting(..., "File to create: .dta for Stata, .sav for SPSS (needs pyreadstat).")
+    output: ByPlace[Path] = setting(
+        ...,
+        "File to create: .dta for Stata, .sav for SPSS (needs pyreadstat), .xml for DDI-Codebook or .json for "
+        "OpenLineage.",
+    )
 
 
 @command("export", ExportSettings)

@@ -19,6 +19,8 @@ class VerifySettings(Settings):
     registry: Path | None = setting(None, "Write an entry for the registry of deployments to this file (YAML).")
     croissant: Path | None = setting(None, "Write schema.org and Croissant metadata to this file (JSON-LD).")
     dcat: Path | None = setting(None, "Write a description as a W3C DCAT 3 data set to this file (JSON-LD).")
+    license: str | None = setting(None, "Address of the license, for --croissant and --dcat.")
+    url: str | None = setting(None, "Address of the web page of the release, for --croissant and --dcat.")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 
@@ -59,7 +61,7 @@ def verify_command(settings: VerifySettings) -> None:
             )
         if found:
             raise InputError(f"release {str(settings.release)!r} is not valid: " + "; ".join(found))
-        from equistrata.analysis.metadata import croissant, dcat, registry_entry
+        from equistrata.analysis.interchange.metadata import croissant, dcat, registry_entry
 
         if settings.registry is not None:
             import yaml
