@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.analysis.axes import asked_names, holds
-from equistrata.analysis.bases.grounds import Grounds
+from equistrata.analysis.bases.grounds import AnswerSources
 from equistrata.analysis.bases.implied import ModelErrors
 from equistrata.analysis.bases.measured import measured_limits, shared_noise, span
 from equistrata.analysis.bases.weights import about_people, survey_weight
@@ -27,11 +27,11 @@ from equistrata.analysis.questions import (
     Of,
     Question,
     averaged,
+    broadcast_functionals,
     column_of_numbers,
     cumulative,
     has_numbers,
     question,
-    widened,
 )
 from equistrata.analysis.regression.coefficients import coefficients
 from equistrata.analysis.regression.design import Regression
@@ -68,7 +68,7 @@ def bin_number_notes(schema: Schema, statistic: str, of: Of, by: Sequence[str]) 
 
 
 @dataclass(frozen=True, eq=False)
-class Answered:
+class AnswerSet:
     """The answers to a question.
 
     Attributes
@@ -111,7 +111,7 @@ class Answered:
 
 
 @dataclass(eq=False)
-class Answers(Grounds):
+class Answers(AnswerSources):
     """An object that answers questions about a release."""
 
     @enough_memory("this question", "ask for fewer groups, values or columns")
@@ -201,7 +201,7 @@ class Answers(Grounds):
         population: bool = False,
         design_effect: float | None = None,
         weighted: bool | None = None,
-    ) -> Answered:
+    ) -> AnswerSet:
         """Estimate a count, proportion or mean of each group. See `estimate` for the parameters."""
         confidence(level)
         asked = question(self.evidence.strata.schema, statistic, of, by, where, not self.counts.apart)
@@ -234,7 +234,7 @@ class Answers(Grounds):
         effect = self.design_effect(design_effect)
         return effect if population else self.evidence.held_out * float(self.evidence.strata.schema.unit.at_most)
 
-    def _answered(self, asked: Question, level: float, sampled: float) -> Answered:
+    def _answered(self, asked: Question, level: float, sampled: float) -> AnswerSet:
         """Answer from the measurements if possible, and from the model otherwise.
 
         Raises InputError if none of the answers can be given.
@@ -258,9 +258,9 @@ class Answers(Grounds):
                 numbers[unknown] = errors.numbers(asked, level, self.evidence.held_out)[unknown]
         pair = asked.asked if len(asked.asked) == 2 and errors is not None else None
         tested = pair is None or not self.misfit.never_measured(pair, asked.nested)
-        return Answered(asked, numbers, basis, limits, errors, tested)
+        return AnswerSet(asked, numbers, basis, limits, errors, tested)
 
-    def _shared(self, found: Answered, first: npt.NDArray[np.intp], sampled: float) -> Floats:
+    def _shared(self, found: AnswerSet, first: npt.NDArray[np.intp], sampled: float) -> Floats:
         """Return the correlation of each estimate's error with the error of a reference estimate, shape (n,).
 
         `first` is the index of the reference estimate for each estimate. The correlation is 0 if the two have a
@@ -295,7 +295,7 @@ class Answers(Grounds):
         asked = question(schema, "count", of, by, where, not self.counts.apart)
         groups = len(asked.labels[heading(by[0])].drop_duplicates())
         for table in self.counts.tables(asked.columns, asked.merged):
-            top = widened(asked.top, asked.columns, table.columns, table.shape)
+            top = broadcast_functionals(asked.top, asked.columns, table.columns, table.shape)
             if table.has(top).all():
                 counts = (top @ table.counts(self.counts.values(asked.merged))).reshape(-1, groups)
                 noise = np.asarray(table.spread(top) @ top.T)

@@ -20,7 +20,7 @@ import scipy
 
 from equistrata.analysis.axes import named
 from equistrata.analysis.headings import IN_CELLS, heading
-from equistrata.analysis.questions import widened
+from equistrata.analysis.questions import broadcast_functionals
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.uncertainty.least_squares import NOT_MEASURED, LeastSquares
 from equistrata.arrays import Floats
@@ -29,7 +29,7 @@ from equistrata.data.table import CodedTable
 from equistrata.stats.checks import confidence
 from equistrata.stats.independence import Interaction
 from equistrata.stats.laws import NOISE_L1, upper_end
-from equistrata.stats.proportional_fitting import with_sums
+from equistrata.stats.proportional_fitting import fit_margins
 from equistrata.stats.threads import one_thread
 from equistrata.synth.measurements import (
     Columns,
@@ -112,7 +112,7 @@ class Solved:
         counts = table.counts([measurement.values for measurement in self.measurements])
         if columns == table.columns:
             return counts, table.variance
-        sums = widened(np.eye(self.cells(columns)), columns, table.columns, table.shape)
+        sums = broadcast_functionals(np.eye(self.cells(columns)), columns, table.columns, table.shape)
         variance = ((sums @ table.covariance) * sums).sum(1)
         return sums @ counts, np.where(table.has(sums), variance, NOT_MEASURED)
 
@@ -313,7 +313,7 @@ def kept_relations(evidence: Evidence, rows: CodedTable) -> list[Columns]:
         if seen.p_value < CHANCE / len(pairs) and len(rows):
             made = measured.merged(rows.marginal(pair)).astype(float) * (max(counts.sum(), 0.0) / len(rows))
             margins = [np.maximum(counts.sum(axis, keepdims=True), 0.0) for axis in (1, 0)]  # weights may differ
-            kept += [pair] * (seen.share_in(with_sums(made, margins, _RAKINGS)) >= LEAST_KEPT)
+            kept += [pair] * (seen.share_in(fit_margins(made, margins, _RAKINGS)) >= LEAST_KEPT)
     return kept
 
 

@@ -93,7 +93,9 @@ class Question:
     def by_group(self, schema: Schema, numbers: Floats) -> Floats:
         """Expand values for the groups of the survey weight to values for the cells of the table."""
         assert self.weight is not None
-        return np.asarray(widened(numbers[None], (self.weight.column,), self.columns, self.shape(schema))[0])
+        return np.asarray(
+            broadcast_functionals(numbers[None], (self.weight.column,), self.columns, self.shape(schema))[0]
+        )
 
     def sampling_times(self, schema: Schema) -> Floats:
         """Return the ratio of each row's sampling variance to its part in the sums of squares, shape (cells,)."""
@@ -371,7 +373,7 @@ def cumulative(
     return asked, ends.astype(np.float64)
 
 
-def widened(part: Floats, columns: Columns, more: Columns, shape: tuple[int, ...]) -> Floats:
+def broadcast_functionals(part: Floats, columns: Columns, more: Columns, shape: tuple[int, ...]) -> Floats:
     """Convert functionals of a table over some columns into functionals of a table over more columns.
 
     `part` has shape (n, cells), and `shape` is the shape of the larger table.

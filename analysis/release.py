@@ -39,7 +39,7 @@ from equistrata.data.schema import Schema
 from equistrata.data.sources import read_frame
 from equistrata.data.strata import Strata
 from equistrata.data.survey.controls import CONTROLS, Controls
-from equistrata.data.table import CodedTable, worded
+from equistrata.data.table import CodedTable, with_labels
 from equistrata.data.texts.json_documents import read_json
 from equistrata.data.texts.manifest import MEND, check_manifest
 from equistrata.data.units.unit import Unit
@@ -161,7 +161,7 @@ class Release:
         if not {column.name for column in self.schema.published} <= set(frame.columns) or not frame.columns.is_unique:
             where = f"synthetic.parquet of release {str(self.folder)!r}"
             raise InputError(f"{where} has other columns than schema.json; {MEND}")
-        return worded(frame, self.schema) if labels else frame
+        return with_labels(frame, self.schema) if labels else frame
 
     def codebook(self) -> pd.DataFrame:
         """Return the code book of the release.
@@ -595,7 +595,7 @@ class Release:
                 frame = replicate_rows(answers, model, self.schema, int(self.card["rows"]), rng)
                 if self.controls is not None:
                     frame = weighted_to(self.controls, frame, self.schema)
-            yield worded(frame, self.schema) if labels else frame
+            yield with_labels(frame, self.schema) if labels else frame
 
     def replicate_weights(
         self, count: int = WEIGHTS, seed: int = 0, design_effect: float | None = None, workers: int = 1

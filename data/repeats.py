@@ -10,7 +10,7 @@ from equistrata.errors import InputError
 Name = TypeVar("Name", bound=Hashable)
 
 
-def each_once(names: Iterable[Name], what: str) -> tuple[Name, ...]:
+def require_unique(names: Iterable[Name], what: str) -> tuple[Name, ...]:
     """Return the names in order, and raise an InputError if a name is repeated.
 
     >>> each_once(["WY", "VT"], "state")

@@ -334,7 +334,7 @@ class Schema:
             self, columns=tuple(c.with_values(found[c.name]) if c.name in found else c for c in self.columns)
         )
 
-    def supposed(self) -> Schema:
+    def largest_possible(self) -> Schema:
         """Return the largest possible schema, in which each open column has MOST_FOUND arbitrary values."""
         return self.with_values({name: [f"value {i}" for i in range(1, MOST_FOUND + 1)] for name in self.open})
 

@@ -22,7 +22,7 @@ from equistrata.data.files.dialect import PLAIN, Dialect
 from equistrata.data.files.formats import Reading
 from equistrata.data.files.labelled import declared_cells
 from equistrata.data.files.opening import file_and_format, header_in, readable, require, rows_in
-from equistrata.data.repeats import each_once
+from equistrata.data.repeats import require_unique
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 
@@ -140,7 +140,7 @@ class FolktablesSource:
 
     def check(self, columns: Sequence[str]) -> None:
         """Check the columns in the first lines of each file that exists (see `Source.check`)."""
-        each_once(self.states, "state")
+        require_unique(self.states, "state")
         unknown = [state for state in self.states if not acs.is_state(state)]
         if unknown or not self.states:
             raise InputError(f"unknown state {', '.join(unknown) or '(none given)'}; give postal codes such as NY")

@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from equistrata.data.columns.column import Value
-from equistrata.data.repeats import each_once
-from equistrata.data.rules.possible import some_row
+from equistrata.data.repeats import require_unique
+from equistrata.data.rules.possible import any_row_possible
 from equistrata.data.schema import Schema
 from equistrata.data.table import CHUNK_ROWS, CodedTable, code_dtype
 from equistrata.errors import InputError
@@ -79,7 +79,7 @@ class Strata:
         """
         if isinstance(columns, str):
             raise InputError(f"strata is {columns!r}; give a list of column names")
-        columns = each_once(schema.plain(columns), "stratum column")
+        columns = require_unique(schema.plain(columns), "stratum column")
         for name in columns:
             if schema[name].open:
                 raise InputError(
@@ -131,7 +131,7 @@ class Strata:
         @cache
         def possible(held: tuple[int, ...]) -> bool:
             rules = [zeros[each] for each in held]
-            return some_row({name: self.schema[name].size for rule in rules for name in rule}, rules)
+            return any_row_possible({name: self.schema[name].size for rule in rules for name in rule}, rules)
 
         def inside(place: tuple[int, ...]) -> bool:
             return possible(

@@ -313,7 +313,7 @@ def code_dtype(schema: Schema) -> type[np.unsignedinteger]:
     return np.uint8 if max(schema.sizes) <= 256 else np.uint16 if max(schema.sizes) <= 65536 else np.uint32
 
 
-def worded(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+def with_labels(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """Return released rows in which categorical columns are pandas categories of labels, in the declared order."""
     return frame.assign(
         **{column.name: in_words(frame[column.name], column) for column in schema.published if column.values}

@@ -90,7 +90,7 @@ def epsilon_within(left: Rho, releases: int, delta: float) -> float:
     return float(steps * step)
 
 
-def those_that_fit(left: Rho, prices: Iterable[Rho]) -> list[Rho | None]:
+def remaining_after(left: Rho, prices: Iterable[Rho]) -> list[Rho | None]:
     """Return the amount that is left of the budget after each release.
 
     Parameters

@@ -24,7 +24,7 @@ from equistrata.arrays import Floats
 _LEAST = 1e-12  # smaller sums are replaced by this value, so empty parts remain empty
 
 
-def with_sums(table: Floats, sums: Sequence[Floats], times: int) -> Floats:
+def fit_margins(table: Floats, sums: Sequence[Floats], times: int) -> Floats:
     """Scale a table repeatedly until it has the given sums.
 
     The last of the sums hold exactly. All of them hold after convergence if they are consistent.

@@ -52,7 +52,7 @@ class Shrunken:
     wrong_sign: Floats
 
 
-def shrunken(observed: Floats, noise: Floats, scale: Floats) -> Shrunken:
+def adaptive_shrinkage(observed: Floats, noise: Floats, scale: Floats) -> Shrunken:
     """Compute the posterior of numbers from noisy observations.
 
     Parameters

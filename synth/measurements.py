@@ -270,7 +270,7 @@ def sum_groups(counts: npt.NDArray[Any], axis: int, groups: Sequence[int]) -> np
     return np.moveaxis(summed, 0, axis)
 
 
-def tells_apart(measurement: Measurement, columns: Iterable[str]) -> bool:
+def has_all_codes(measurement: Measurement, columns: Iterable[str]) -> bool:
     """Check whether a measurement has all codes of the given columns.
 
     Merged codes are not sufficient. For example, the state of a PUMA does not identify the PUMA.

@@ -38,7 +38,7 @@ from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SecureNoise, gaussian_sigma
 from equistrata.stats.laws import NOISE_L1
-from equistrata.synth.measurements import Columns, Measurement, Merging, tells_apart
+from equistrata.synth.measurements import Columns, Measurement, Merging, has_all_codes
 from equistrata.synth.mechanisms.base import Mechanism, Opening, SharingMechanism
 from equistrata.synth.mechanisms.session import Session
 from equistrata.synth.noise_floors import noise_floor
@@ -197,7 +197,7 @@ class NoisePlan:
         for level in self.mechanism.levels.offered:
             groups = prod(self.strata.schema[name].size for name in level)
             for name in names:
-                same = [m for m in found if set(m.columns) == {name, *level} and tells_apart(m, level)]
+                same = [m for m in found if set(m.columns) == {name, *level} and has_all_codes(m, level)]
                 if same:
                     precision = fsum((NOISE_L1 * m.sigma * m.values.size / groups) ** -2 for m in same)
                     floors.setdefault(level, []).append(precision**-0.5)

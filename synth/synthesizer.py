@@ -25,7 +25,7 @@ import pandas as pd
 from equistrata.data.columns.nesting import BETWEEN
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
-from equistrata.data.table import CodedTable, worded
+from equistrata.data.table import CodedTable, with_labels
 from equistrata.data.units.unit import ROW
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
@@ -304,7 +304,7 @@ class StratifiedSynthesizer:
             raise _not_fitted()
         rng = np.random.default_rng(self._seed if seed is None else seed)
         drawn = self.model_.sample(rows, rng, where)
-        return worded(drawn.decode(rng), drawn.schema) if labels else drawn.decode(rng)
+        return with_labels(drawn.decode(rng), drawn.schema) if labels else drawn.decode(rng)
 
     def score(self, table: CodedTable | pd.DataFrame, y: None = None) -> float:
         """Compute the negative 3-way workload error of a sample.

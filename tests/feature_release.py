@@ -174,7 +174,7 @@ def settings_of(chosen, home):
     schema.write_text(schema_of(chosen))
     by = STRATA[chosen["strata"]]
     if by:
-        strata = Strata.over(Schema.load(schema).selected().supposed(), by)
+        strata = Strata.over(Schema.load(schema).selected().largest_possible(), by)
         shares = [dict(zip(by, key, strict=True)) | {"share": 1 / len(strata.keys)} for key in strata.keys]
         pd.DataFrame(shares).to_csv(weights, index=False)
     else:

@@ -78,7 +78,7 @@ POINTS = {
     "before the journal": ("equistrata.flows.run.journal.Journal.open", "before", 1),
     "before rows": ("equistrata.flows.release.steps.reading.partition", "before", 1),
     "among rows": ("equistrata.flows.run.workspace.Workspace.append", "after", 2),
-    "before the charge": ("equistrata.flows.release.undertaking.Undertaking.charge", "before", 1),
+    "before the charge": ("equistrata.flows.release.undertaking.ReleaseRun.charge", "before", 1),
     "inside the charge": ("equistrata.privacy.ledger.transaction.Transaction.append", "after", 1),
     "after the charge": ("equistrata.privacy.ledger.ledger.Ledger.reserve", "after", 1),
     "before any noise": ("equistrata.flows.release.steps.fitting.fit_one", "before", 1),

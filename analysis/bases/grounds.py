@@ -26,7 +26,7 @@ REPLICATES = 6  # intervals use quantiles of Student's t for the part of the err
 
 
 @dataclass(eq=False)
-class Grounds:
+class AnswerSources:
     """The sources from which a release's answers are computed.
 
     Attributes

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import scipy
 
 from equistrata.analysis.axes import nests
-from equistrata.analysis.bases.grounds import Grounds, table_of
+from equistrata.analysis.bases.grounds import AnswerSources, table_of
 from equistrata.analysis.bases.measured import LEAST_ROWS, sampling, span
 from equistrata.analysis.bases.misfits import measured_groups, misfit_parts
 from equistrata.analysis.bases.weights import times_by_model, weight_errors
@@ -59,7 +59,7 @@ class ModelErrors:
     shared: Floats
 
     @classmethod
-    def of(cls, grounds: Grounds, asked: Question, sampled: float) -> ModelErrors:
+    def of(cls, grounds: AnswerSources, asked: Question, sampled: float) -> ModelErrors:
         """Compute the answers to a question and their errors."""
         top, ratio, schema = asked.top, asked.bottom is not None, grounds.evidence.strata.schema
         bottom = np.zeros_like(top) if asked.bottom is None else asked.bottom
@@ -172,7 +172,7 @@ def _residuals(
     return linear, own, (own**2).sum(1) + within @ (drawn * factors**2) / below**2
 
 
-def _measured_sums(grounds: Grounds, asked: Question) -> Callable[[Floats, Sequence[Floats]], Floats]:
+def _measured_sums(grounds: AnswerSources, asked: Question) -> Callable[[Floats, Sequence[Floats]], Floats]:
     """Return a function that scales a model's table to the measured sums of groups of codes.
 
     If columns were measured together in groups of bins, then the number of rows in each group is measured. The model

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from equistrata.analysis.bases.grounds import Grounds
+from equistrata.analysis.bases.grounds import AnswerSources
 from equistrata.analysis.bases.weights import weight_errors
 from equistrata.analysis.derived import parts_of
-from equistrata.analysis.questions import Question, widened
+from equistrata.analysis.questions import Question, broadcast_functionals
 from equistrata.arrays import Floats
 from equistrata.stats.fieller import Spread, ratio_interval, unbounded_limits
 from equistrata.stats.laws import upper_end
@@ -46,12 +46,12 @@ class Counted(Protocol):
         """See `LeastSquares.spread`."""
 
 
-def measured_limits(grounds: Grounds, asked: Question, level: float, sampled: float) -> Floats:
+def measured_limits(grounds: AnswerSources, asked: Question, level: float, sampled: float) -> Floats:
     """Compute each ratio that follows from measurements, with its interval.
 
     Parameters
     ----------
-    grounds : Grounds
+    grounds : AnswerSources
         The sources of answers.
     asked : Question
         The question, which has n ratios.
@@ -82,7 +82,7 @@ def measured_limits(grounds: Grounds, asked: Question, level: float, sampled: fl
 
 
 def shared_noise(
-    grounds: Grounds, asked: Question, value: Floats, first: npt.NDArray[np.intp], sampled: float
+    grounds: AnswerSources, asked: Question, value: Floats, first: npt.NDArray[np.intp], sampled: float
 ) -> Floats:
     """Return the correlation of each measured ratio's error with the error of a reference ratio, shape (n,).
 
@@ -92,7 +92,7 @@ def shared_noise(
 
     Parameters
     ----------
-    grounds : Grounds
+    grounds : AnswerSources
         The sources of answers.
     asked : Question
         The question, which has n ratios.
@@ -151,10 +151,12 @@ class _Sums:
     own: Floats
 
     @classmethod
-    def of(cls, grounds: Grounds, asked: Question, table: Counted) -> _Sums:
+    def of(cls, grounds: AnswerSources, asked: Question, table: Counted) -> _Sums:
         schema, below = grounds.evidence.strata.schema, asked.top if asked.bottom is None else asked.bottom
         wide = (asked.top, below, asked.squares, asked.sampling_times(schema)[None])
-        top, bottom, squares, times = (widened(each, asked.columns, table.columns, table.shape) for each in wide)
+        top, bottom, squares, times = (
+            broadcast_functionals(each, asked.columns, table.columns, table.shape) for each in wide
+        )
         counts = table.counts(grounds.counts.values(asked.merged))
         others = tuple(axis for axis, name in enumerate(table.columns) if name not in asked.columns)
         cells = counts.reshape(table.shape).sum(others).ravel()

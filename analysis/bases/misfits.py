@@ -16,7 +16,7 @@ from math import prod
 import numpy as np
 
 from equistrata.analysis.axes import holds
-from equistrata.analysis.bases.grounds import Grounds, table_of
+from equistrata.analysis.bases.grounds import AnswerSources, table_of
 from equistrata.analysis.bases.weights import FEW_GROUPS
 from equistrata.analysis.questions import Question
 from equistrata.analysis.uncertainty.misfit import misfit_variance, strata_with, with_margins
@@ -30,12 +30,12 @@ _SWEEPS = 25  # iterations for known sums; if they have not converged, intervals
 Groups = Mapping[str, tuple[int, ...]]  # the group of each code, by column
 
 
-def misfit_parts(grounds: Grounds, asked: Question, table: Floats, functionals: Floats) -> Floats:
+def misfit_parts(grounds: AnswerSources, asked: Question, table: Floats, functionals: Floats) -> Floats:
     """Compute the misfit of a model's answers.
 
     Parameters
     ----------
-    grounds : Grounds
+    grounds : AnswerSources
         The sources of answers.
     asked : Question
         The question, which has n answers.
@@ -62,7 +62,7 @@ def misfit_parts(grounds: Grounds, asked: Question, table: Floats, functionals: 
     return np.concatenate(parts, axis=1)
 
 
-def _lacking(grounds: Grounds, asked: Question, table: Floats) -> Floats | None:
+def _lacking(grounds: AnswerSources, asked: Question, table: Floats) -> Floats | None:
     """Return the model's table of the strata in which the columns were not measured together.
 
     Returns None if they were measured together in all strata, or if the question has a single column.
@@ -84,7 +84,7 @@ def _lacking(grounds: Grounds, asked: Question, table: Floats) -> Floats | None:
     return np.asarray(found.sum(tuple(axis for axis, name in enumerate(wide) if name not in columns)))
 
 
-def measured_groups(grounds: Grounds, asked: Question) -> Groups:
+def measured_groups(grounds: AnswerSources, asked: Question) -> Groups:
     """Return the finest groups of codes in which the columns were measured together, by column."""
     schema, columns, found = grounds.evidence.strata.schema, asked.columns, dict[str, tuple[int, ...]]()
     finest = -1
@@ -97,7 +97,7 @@ def measured_groups(grounds: Grounds, asked: Question) -> Groups:
     return {name: groups for name, groups in found.items() if name not in dict(asked.merged)}
 
 
-def _model_groups(grounds: Grounds, asked: Question, table: Floats) -> Groups:
+def _model_groups(grounds: AnswerSources, asked: Question, table: Floats) -> Groups:
     """Return the groups of codes that the model uses for columns with fine bins.
 
     If a column was not measured with any other column, a small number of groups is used.
@@ -113,7 +113,9 @@ def _model_groups(grounds: Grounds, asked: Question, table: Floats) -> Groups:
     return found
 
 
-def _between(grounds: Grounds, asked: Question, lacking: Floats, functionals: Floats, groups: Groups) -> list[Floats]:
+def _between(
+    grounds: AnswerSources, asked: Question, lacking: Floats, functionals: Floats, groups: Groups
+) -> list[Floats]:
     """Return the misfit of columns that were not measured together, given the sums over each column.
 
     If the strata were measured separately, each stratum has its own misfit.
@@ -143,7 +145,7 @@ def _between(grounds: Grounds, asked: Question, lacking: Floats, functionals: Fl
     return parts
 
 
-def _by_sets(grounds: Grounds, asked: Question, means: Floats, counts: Floats) -> list[Floats]:
+def _by_sets(grounds: AnswerSources, asked: Question, means: Floats, counts: Floats) -> list[Floats]:
     """Return the misfit of an answer about people.
 
     Each set of two or three columns that were not measured together has its own misfit, given the sums over fewer
@@ -169,7 +171,9 @@ def _by_sets(grounds: Grounds, asked: Question, means: Floats, counts: Floats) -
     return parts
 
 
-def _within(grounds: Grounds, columns: Columns, table: Floats, functionals: Floats, groups: Groups) -> list[Floats]:
+def _within(
+    grounds: AnswerSources, columns: Columns, table: Floats, functionals: Floats, groups: Groups
+) -> list[Floats]:
     """Return the misfit of the codes within groups, given the sums of the groups.
 
     The sum of each group is known for each combination of the other columns. If only one column is in groups, then the
@@ -203,7 +207,7 @@ def _with_totals(functionals: Floats, variance: Floats) -> Floats:
     return np.asarray(((functionals - known) * np.sqrt(variance)).reshape(len(functionals), -1))
 
 
-def _size_variance(grounds: Grounds, asked: Question) -> Floats:
+def _size_variance(grounds: AnswerSources, asked: Question) -> Floats:
     """Return the variance of the number of rows in each cell due to unknown sizes of units.
 
     This applies if units count as one. It is 0 if the sizes were measured with these columns. The number of units in

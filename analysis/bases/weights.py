@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 
 from equistrata.analysis.axes import Merged, holds
-from equistrata.analysis.bases.grounds import Grounds
+from equistrata.analysis.bases.grounds import AnswerSources
 from equistrata.analysis.people import PostStrata, SurveyWeight
 from equistrata.analysis.questions import MOST_CELLS, MOST_SUMS, Question
 from equistrata.arrays import Floats, Indices
@@ -30,7 +30,7 @@ LEAST_PEOPLE = 1.0
 _LEAST = 1e-9  # the smallest number of rows that is not treated as zero
 
 
-def survey_weight(grounds: Grounds, columns: Columns, merged: Merged) -> SurveyWeight:
+def survey_weight(grounds: AnswerSources, columns: Columns, merged: Merged) -> SurveyWeight:
     """Return the survey weight for a question about some columns.
 
     Raises InputError if the weight is one of these columns, or if the weights add up to nothing.
@@ -132,7 +132,7 @@ def _post_strata(blank: Question, controls: Controls, shape: tuple[int, ...]) ->
     return PostStrata(cell.ravel(), controls.totals.ravel() / blank.weight.scale)
 
 
-def _groups(grounds: Grounds, columns: Columns, merged: Merged, law: Floats) -> tuple[int, ...]:
+def _groups(grounds: AnswerSources, columns: Columns, merged: Merged, law: Floats) -> tuple[int, ...]:
     """Return the group of each code of the weight.
 
     The groups in which the weight was measured with all of the columns are preferred, then the groups in which it was
@@ -167,7 +167,7 @@ def _means(weight: SurveyWeight, law: Floats) -> Floats:
     return np.where(rows > _LEAST, people / np.maximum(rows, _LEAST) / weight.scale, weight.mean)
 
 
-def _moved(grounds: Grounds, weight: SurveyWeight) -> Floats:
+def _moved(grounds: AnswerSources, weight: SurveyWeight) -> Floats:
     """Return the change of each group's mean weight due to new noise, shape (draws, groups).
 
     The changes are divided by the square root of the number of draws.
@@ -183,7 +183,7 @@ def times_by_model(model: StratifiedModel, weight: SurveyWeight) -> Floats:
 
 
 def weight_errors(
-    grounds: Grounds, asked: Question, functionals: Floats, sides: Floats, counts: Floats, noise: bool
+    grounds: AnswerSources, asked: Question, functionals: Floats, sides: Floats, counts: Floats, noise: bool
 ) -> tuple[Floats, Floats]:
     """Compute the error of answers due to the use of mean weights in each group.
 
@@ -195,7 +195,7 @@ def weight_errors(
 
     Parameters
     ----------
-    grounds : Grounds
+    grounds : AnswerSources
         The sources of answers.
     asked : Question
         The question about people.

@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pandas as pd
 import scipy
 
-from equistrata.analysis.bases.grounds import Grounds
+from equistrata.analysis.bases.grounds import AnswerSources
 from equistrata.analysis.derived import ANSWER, IMPLIED, MEASURED, REFUSED, parts_of
 from equistrata.analysis.regression.design import Regression
-from equistrata.analysis.regression.disturbed import disturbed
+from equistrata.analysis.regression.disturbed import draw_disturbed_table
 from equistrata.analysis.regression.moments import Moments
 from equistrata.analysis.regression.score import MOST_WORK, score_interval
 from equistrata.analysis.uncertainty.misfit import BELIEF, misfit_variance, strata_with
@@ -28,7 +28,7 @@ NOISES = 200  # the number of noise draws for measured sums
 _SEEN = 2.0  # a group needs at least this many standard deviations of its number of rows for a linear coefficient
 
 
-def coefficients(grounds: Grounds, asked: Regression, level: float, sampled: float) -> pd.DataFrame:
+def coefficients(grounds: AnswerSources, asked: Regression, level: float, sampled: float) -> pd.DataFrame:
     """Estimate the coefficients of a regression.
 
     Linear coefficients are computed from measured pairs of columns if all pairs were measured. Otherwise, the
@@ -86,7 +86,7 @@ def _answered(asked: Regression, numbers: Floats, basis: npt.NDArray[np.str_]) -
     return pd.DataFrame({"term": asked.terms, **dict(zip(ANSWER, shown, strict=True)), "basis": basis})
 
 
-def _by_sums(grounds: Grounds, asked: Regression, level: float, sampled: float) -> pd.DataFrame | None:
+def _by_sums(grounds: AnswerSources, asked: Regression, level: float, sampled: float) -> pd.DataFrame | None:
     """Return linear coefficients that are computed from measured sums only, or None if some sums were not measured."""
     found = _linear(grounds, asked)
     if found is None:
@@ -100,7 +100,7 @@ def _by_sums(grounds: Grounds, asked: Regression, level: float, sampled: float) 
     return _answered(asked, numbers, np.full(len(value), MEASURED))
 
 
-def _apart(grounds: Grounds, asked: Regression) -> npt.NDArray[np.bool_]:
+def _apart(grounds: AnswerSources, asked: Regression) -> npt.NDArray[np.bool_]:
     """Return a mask of the terms with columns that were not measured together with the outcome, shape (terms,).
 
     If there is such a term, the intercept is included as well.
@@ -110,7 +110,7 @@ def _apart(grounds: Grounds, asked: Regression) -> npt.NDArray[np.bool_]:
     return np.array([any(apart), *apart[1:]])
 
 
-def _check_interactions(grounds: Grounds, asked: Regression) -> None:
+def _check_interactions(grounds: AnswerSources, asked: Regression) -> None:
     """Raise InputError if an interaction was not measured together with the outcome.
 
     The model only has the interactions that were measured.
@@ -126,14 +126,14 @@ def _check_interactions(grounds: Grounds, asked: Regression) -> None:
             )
 
 
-def _alone(grounds: Grounds, outcome: str) -> set[str]:
+def _alone(grounds: AnswerSources, outcome: str) -> set[str]:
     """Return the columns that were not measured together with the outcome in all strata."""
     evidence, keys = grounds.evidence, len(grounds.evidence.strata.keys)
     others = [name for name in evidence.names if name != outcome]
     return {name for name in others if len(strata_with(evidence, (outcome, name))) < keys}
 
 
-def _perhaps_empty(grounds: Grounds, asked: Regression) -> npt.NDArray[np.bool_]:
+def _perhaps_empty(grounds: AnswerSources, asked: Regression) -> npt.NDArray[np.bool_]:
     """Return a mask of the terms with groups that are so small that they may consist only of noise, shape (terms,).
 
     The coefficients of these terms would depend on the model alone.
@@ -148,7 +148,7 @@ def _perhaps_empty(grounds: Grounds, asked: Regression) -> npt.NDArray[np.bool_]
     return found
 
 
-def _linear(grounds: Grounds, asked: Regression) -> tuple[Floats, Floats] | None:
+def _linear(grounds: AnswerSources, asked: Regression) -> tuple[Floats, Floats] | None:
     """Compute linear coefficients from measured sums of products, and their variance from draws of the noise."""
     moments = Moments.of(grounds.evidence.strata.schema, grounds.counts.tables, asked.parts[:-1], asked.parts)
     if moments is None:
@@ -195,7 +195,7 @@ class _Modelled:
     assumed: Sequence[Floats]
 
 
-def _from_models(grounds: Grounds, asked: Regression, whole: bool) -> _Modelled:
+def _from_models(grounds: AnswerSources, asked: Regression, whole: bool) -> _Modelled:
     """Compute coefficients from the model's table and from the measured sums of terms times outcome."""
     rng, known_counts = np.random.default_rng(grounds.seed + 1), grounds.counts
     wide = known_counts.by_strata(asked.columns)
@@ -217,7 +217,7 @@ def _from_models(grounds: Grounds, asked: Regression, whole: bool) -> _Modelled:
     value, settled = asked.fitted(*known)
     truth, drawn, draws, shaken = asked.coefficients(counts), [], [], np.zeros(len(value), dtype=bool)
     for model, values in grounds.replicated():
-        moved = disturbed(known_counts, grounds.misfit.share, model, asked.columns, rng).sum(inner).ravel()
+        moved = draw_disturbed_table(known_counts, grounds.misfit.share, model, asked.columns, rng).sum(inner).ravel()
         draws.append((moved, sums(values, moved if products is None else model.marginal(asked.columns).ravel())))
         found, finite = asked.fitted(*draws[-1])
         drawn.append(found)
@@ -228,7 +228,7 @@ def _from_models(grounds: Grounds, asked: Regression, whole: bool) -> _Modelled:
     return _Modelled(value, variance, settled, shaken, known, draws, assumed)
 
 
-def _apart_tables(grounds: Grounds, asked: Regression, counts: Floats) -> Iterator[Floats]:
+def _apart_tables(grounds: AnswerSources, asked: Regression, counts: Floats) -> Iterator[Floats]:
     """Yield tables in which one pair of explanatory variables that was not measured is independent.
 
     The model derives the dependence between these variables from their relations to other variables. This is an

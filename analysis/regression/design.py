@@ -23,7 +23,7 @@ import numpy.typing as npt
 import scipy
 
 from equistrata.analysis.axes import codes_of, named, outer_names
-from equistrata.analysis.questions import MOST_CELLS, Of, check_words, code_numbers, widened
+from equistrata.analysis.questions import MOST_CELLS, Of, broadcast_functionals, check_words, code_numbers
 from equistrata.analysis.regression.moments import Term
 from equistrata.arrays import Floats
 from equistrata.data.schema import Column, Schema
@@ -137,7 +137,9 @@ class Regression:
         terms = [name for name, _ in named_terms]
         parts: list[Term] = [part for _, part in named_terms]
         parts.append(((y.name,), outcome))
-        table = np.stack([widened(numbers[None, :], own, columns, shape)[0] for own, numbers in parts], axis=1)
+        table = np.stack(
+            [broadcast_functionals(numbers[None, :], own, columns, shape)[0] for own, numbers in parts], axis=1
+        )
         present, table = ~np.isnan(table).any(1), np.nan_to_num(table)
         return cls(kind, columns, tuple(terms), table[:, :-1], table[:, -1], present.astype(float), tuple(parts))
 

@@ -14,7 +14,7 @@ from equistrata.synth.measurements import Columns, at_level, cells_where
 from equistrata.synth.strata.model import StratifiedModel
 
 
-def disturbed(
+def draw_disturbed_table(
     known: MeasuredCounts, share: float, model: StratifiedModel, columns: Columns, rng: np.random.Generator
 ) -> Floats:
     """Draw a table over some columns from a model with `table_effects`.

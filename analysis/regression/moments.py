@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equistrata.analysis.questions import widened
+from equistrata.analysis.questions import broadcast_functionals
 from equistrata.analysis.uncertainty.least_squares import LeastSquares
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
@@ -49,7 +49,7 @@ class Moments:
             for j, right in enumerate(second):
                 columns, cells = _product(schema, left, right)
                 for table in tables(columns):
-                    functional = widened(cells[None, :], columns, table.columns, table.shape)
+                    functional = broadcast_functionals(cells[None, :], columns, table.columns, table.shape)
                     if table.has(functional)[0]:
                         parts.append((i, j, table, functional[0]))
                         break
@@ -80,5 +80,5 @@ def _product(schema: Schema, left: Term, right: Term) -> tuple[Columns, Floats]:
     """Return the columns of two terms, in the schema's order, and the product of the terms in each cell."""
     columns = tuple(name for name in schema.names if name in {*left[0], *right[0]})
     shape = tuple(schema[name].size for name in columns)
-    first, second = (widened(numbers[None, :], own, columns, shape)[0] for own, numbers in (left, right))
+    first, second = (broadcast_functionals(numbers[None, :], own, columns, shape)[0] for own, numbers in (left, right))
     return columns, first * second

@@ -14,7 +14,7 @@ from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.arrays import Floats
 from equistrata.synth.measurements import Former
-from equistrata.synth.series.drift import Month, filtered
+from equistrata.synth.series.drift import Month, filter_month
 from equistrata.synth.series.smoothing import smoothed
 from equistrata.synth.series.state import State, of_strata
 
@@ -34,7 +34,7 @@ def revised_months(releases: Mapping[int, Release], chain: Sequence[int]) -> pd.
         else:
             state = months[-1].state if months else first
             known = state.fitting(strata, before.strata.schema)
-            months.append(filtered(strata.columns, known, number, own))
+            months.append(filter_month(strata.columns, known, number, own))
         before = release
     assert first is not None
     states = [first, *(month.state for month in months)]

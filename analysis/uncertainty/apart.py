@@ -18,7 +18,7 @@ import numpy.typing as npt
 from equistrata.analysis.uncertainty.least_squares import MOST_CELLS, LeastSquares
 from equistrata.arrays import Floats
 from equistrata.data.strata import Strata
-from equistrata.synth.measurements import Columns, Measurement, Prediction, cells_where, given, tells_apart
+from equistrata.synth.measurements import Columns, Measurement, Prediction, cells_where, given, has_all_codes
 from equistrata.synth.models.coarsening import Coarsening
 
 MOST_NUMBERS = 25_000_000  # the maximum total size of the covariance matrices, which is 200 MB
@@ -129,7 +129,7 @@ def _says(measurement: Measurement, codes: Mapping[str, int]) -> bool:
     where = dict(measurement.where)
     if isinstance(measurement, Prediction):
         return False
-    return where == codes if where else tells_apart(measurement, codes)
+    return where == codes if where else has_all_codes(measurement, codes)
 
 
 def _of(measurement: Measurement, codes: Mapping[str, int]) -> Measurement:

@@ -17,7 +17,7 @@ from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.uncertainty.least_squares import NOT_MEASURED, LeastSquares
 from equistrata.arrays import Floats
 from equistrata.stats.laws import NOISE_L1
-from equistrata.synth.measurements import Measurement, Merging, at_level, sum_groups, tells_apart
+from equistrata.synth.measurements import Measurement, Merging, at_level, has_all_codes, sum_groups
 from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.models.columns.alone import tree_of
 from equistrata.synth.strata.model import StratifiedModel
@@ -77,7 +77,7 @@ def within_strata(measurement: Measurement, strata: tuple[str, ...]) -> bool:
     PUMAs.
     """
     rest = [name for name in strata if name not in dict(measurement.where)]
-    return set(strata) < measurement.involved and tells_apart(measurement, rest)
+    return set(strata) < measurement.involved and has_all_codes(measurement, rest)
 
 
 def group_shares(evidence: Evidence, model: StratifiedModel, name: str, counted: bool = True) -> GroupShares:

@@ -22,7 +22,7 @@ from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.arrays import Floats
 from equistrata.data.strata import Key
 from equistrata.data.units.unit import UNIT_ROWS
-from equistrata.stats.proportional_fitting import with_sums
+from equistrata.stats.proportional_fitting import fit_margins
 from equistrata.synth.measurements import Columns
 
 MOST_ROWS = 0.5  # a pair counts as not measured if it was measured for at most this share of the rows
@@ -158,7 +158,7 @@ def pair_effects(counts: Floats, variance: Floats, rng: np.random.Generator) -> 
     off = np.minimum(variance / table**2, MOST_EFFECT)
     changed = table * np.exp(np.sqrt(np.log1p(off)) * rng.standard_normal(table.shape) - np.log1p(off) / 2)
     margins = [table.sum(1, keepdims=True), table.sum(0, keepdims=True)]
-    return np.asarray(with_sums(changed, margins, _RAKINGS) / table)
+    return np.asarray(fit_margins(changed, margins, _RAKINGS) / table)
 
 
 def table_effects(
@@ -210,7 +210,7 @@ def table_effects(
         variance = noise(tuple(columns[axis] for axis in axes)).reshape(known.shape)
         left = variance / (prior + variance) * np.sqrt(prior)
         sums.append(np.maximum(known + left * rng.standard_normal(known.shape), SUPPORT * known))
-    changed = with_sums(rng.poisson(table) + SUPPORT * table, sums, _RAKINGS)
+    changed = fit_margins(rng.poisson(table) + SUPPORT * table, sums, _RAKINGS)
     apart = [pair for pair in combinations(range(len(columns)), 2) if not any(set(pair) <= set(axes) for axes in kept)]
     for pair in apart:
         own = rng if common is None else np.random.default_rng([common, *pair])

@@ -167,7 +167,7 @@ def finest(layout: str) -> Every:
     return "day" if _OF_DAYS.search(layout) else "month"
 
 
-def gives_back(day: float, layout: str) -> bool:
+def round_trips(day: float, layout: str) -> bool:
     """Return True if a date that is written in a layout is read as the same date.
 
     If the layout has no days, the date must be read as the first day of its month.

@@ -135,7 +135,7 @@ def _in_days(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     lower, upper, *edges = days
     need(here, lower < upper, "needs 'lower' to be before 'upper'")
     need(here, upper <= dates.LAST, "needs 'upper' before the year 9999")
-    back = all(isinstance(each, str) and dates.gives_back(day, each) for each in (layout, *also) for day in days[:2])
+    back = all(isinstance(each, str) and dates.round_trips(day, each) for each in (layout, *also) for day in days[:2])
     need(here, back, "needs a 'format' by which its bounds can be written and read again, as \"%d.%m.%Y\"")
     apart = len({layout, *also}) == 1 + len(also) and dates.told_apart([layout, *also], lower, upper)
     need(here, apart, "has two in 'format' by which one text is two dates; write the file's dates in one of them")

@@ -10,12 +10,12 @@ from dataclasses import replace
 
 from equistrata.data.census.dictionary import Entry, read_entries
 from equistrata.data.columns.column import number_in, plain_text
-from equistrata.data.drafting.column import Book, BookColumn
+from equistrata.data.drafting.column import BookColumn, CodeBook
 
 
-def read_acs(rows: Iterable[Sequence[str]], where: str) -> Book:
+def read_acs(rows: Iterable[Sequence[str]], where: str) -> CodeBook:
     """Return the columns of a dictionary. Raises an InputError if a line is neither a NAME line nor a VAL line."""
-    return Book({name: _column(entry) for name, entry in read_entries(rows, where).items()})
+    return CodeBook({name: _column(entry) for name, entry in read_entries(rows, where).items()})
 
 
 def _column(entry: Entry) -> BookColumn:

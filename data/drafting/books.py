@@ -11,7 +11,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from equistrata.data.drafting.acs import read_acs
-from equistrata.data.drafting.column import Book
+from equistrata.data.drafting.column import CodeBook
 from equistrata.data.drafting.ddi import read_ddi
 from equistrata.data.drafting.dictionary import is_dictionary, read_dictionary
 from equistrata.data.drafting.json_schemas import read_json_schema
@@ -32,7 +32,7 @@ MOST_BYTES = 1 << 24
 MOST_ROWS = 200_000  # the maximum number of rows of a sheet
 
 
-def read_book(path: str | Path, columns: Collection[str] = ()) -> Book:
+def read_book(path: str | Path, columns: Collection[str] = ()) -> CodeBook:
     """Return the descriptions of the columns in a code book.
 
     Parameters
@@ -74,7 +74,7 @@ def read_book(path: str | Path, columns: Collection[str] = ()) -> Book:
     return found
 
 
-def _of_text(text: str, where: str, columns: Collection[str]) -> Book | None:
+def _of_text(text: str, where: str, columns: Collection[str]) -> CodeBook | None:
     start = text.lstrip()[:1]
     if start in ("{", "["):
         return read_json_schema(text, where, columns)

@@ -100,7 +100,7 @@ class BookColumn:
 
 
 @dataclass(frozen=True)
-class Book:
+class CodeBook:
     """A code book.
 
     Parameters

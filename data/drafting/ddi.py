@@ -11,7 +11,7 @@ from math import ceil, floor, inf
 from xml.etree import ElementTree
 
 from equistrata.data.columns.column import number_in
-from equistrata.data.drafting.column import MOST_LISTED, Book, BookColumn, Kind
+from equistrata.data.drafting.column import MOST_LISTED, BookColumn, CodeBook, Kind
 from equistrata.errors import InputError
 
 # The names of a missing cell in statistical programs, which is an empty cell in a CSV file.
@@ -21,7 +21,7 @@ _POINT = re.compile(r"-?\d+\.0+")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-def read_ddi(text: str, where: str) -> Book:
+def read_ddi(text: str, where: str) -> CodeBook:
     """Return the columns of a DDI-Codebook. Raises an InputError if the text is not a DDI-Codebook or not plain XML."""
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise InputError(f"{where} has a document type or entities, which are not read; remove them")
@@ -37,7 +37,7 @@ def read_ddi(text: str, where: str) -> Book:
     for column in map(_column, root.iter("var")):
         if found.setdefault(column.name, column) != column:
             found[column.name] = replace(column, remarks=("the book describes it twice, and not alike",))
-    return Book(found)
+    return CodeBook(found)
 
 
 def _column(var: ElementTree.Element) -> BookColumn:

@@ -21,7 +21,7 @@ from typing import Any
 
 from equistrata.data.columns.column import ABSENT, number_in
 from equistrata.data.columns.dates import day_in, iso
-from equistrata.data.drafting.column import NO_ANSWER, Book, BookColumn, Code, Kind, one_line
+from equistrata.data.drafting.column import NO_ANSWER, BookColumn, Code, CodeBook, Kind, one_line
 from equistrata.errors import InputError
 
 # The codes, the bounds, and a remark if they are ambiguous.
@@ -72,7 +72,7 @@ def template(columns: Sequence[str]) -> str:
     return file.getvalue()
 
 
-def read_dictionary(rows: Sequence[Sequence[str]], where: str) -> Book:
+def read_dictionary(rows: Sequence[Sequence[str]], where: str) -> CodeBook:
     """Return the columns of a dictionary. Raises an InputError if a heading or a row cannot be read."""
     known = [*map(_heading, rows[0])]
     if None in known:
@@ -93,7 +93,7 @@ def read_dictionary(rows: Sequence[Sequence[str]], where: str) -> Book:
     if not each_value and (twice := next((name for name, lines in found.items() if len(lines) > 1), None)):
         raise InputError(f"{where} describes {twice!r} twice; keep one row, or give each value a row of its own")
     meant = ("meaning" if "meaning" in known else "label") if each_value else ""
-    return Book({name: _column(name, lines, meant) for name, lines in found.items()})
+    return CodeBook({name: _column(name, lines, meant) for name, lines in found.items()})
 
 
 def cell_values(text: str) -> Listed:

@@ -9,7 +9,7 @@ from typing import Any
 
 from equistrata.data.columns.column import ABSENT, number_in
 from equistrata.data.columns.dates import ISO, ISO_TIME
-from equistrata.data.drafting.column import Book, BookColumn, Code, Kind, one_line
+from equistrata.data.drafting.column import BookColumn, Code, CodeBook, Kind, one_line
 from equistrata.data.files.opening import plain_name
 from equistrata.data.texts.json_documents import parse_json
 from equistrata.errors import InputError
@@ -24,7 +24,7 @@ _STEP = re.compile(r"1(?:\.0*)?|0\.(0*1)0*")  # the step of whole numbers, or of
 _DEEPEST = 4  # the maximum depth of nested references
 
 
-def read_json_schema(text: str, where: str, columns: Collection[str]) -> Book | None:
+def read_json_schema(text: str, where: str, columns: Collection[str]) -> CodeBook | None:
     """Return the columns of a Table Schema, a data package or a JSON Schema.
 
     Parameters
@@ -59,10 +59,10 @@ def read_json_schema(text: str, where: str, columns: Collection[str]) -> Book | 
     rows = _mapping(document.get("items")) if document.get("type") == "array" else document
     if not isinstance(rows.get("properties"), dict):
         return None
-    return Book({name: _of_property(name, _mapping(each), document) for name, each in rows["properties"].items()})
+    return CodeBook({name: _of_property(name, _mapping(each), document) for name, each in rows["properties"].items()})
 
 
-def _of_table(document: Mapping[str, Any], fields: Collection[Mapping[str, Any]], where: str) -> Book:
+def _of_table(document: Mapping[str, Any], fields: Collection[Mapping[str, Any]], where: str) -> CodeBook:
     key = document.get("primaryKey")
     keys = key if isinstance(key, list) else [key]
     found = {column.name: column for column in (_of_field(field, keys) for field in fields)}
@@ -83,7 +83,7 @@ def _of_table(document: Mapping[str, Any], fields: Collection[Mapping[str, Any]]
         if within or {raw for raw, _ in column.values} & {*absent}:
             remarks = (*column.remarks, "a value is among the missing values of all columns")
             found[column.name] = replace(column, remarks=remarks)
-    return Book(found, file | ({"absent": absent} if absent else {}))
+    return CodeBook(found, file | ({"absent": absent} if absent else {}))
 
 
 def _of_field(field: Mapping[str, Any], keys: Collection[Any]) -> BookColumn:

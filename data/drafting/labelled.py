@@ -9,9 +9,9 @@ from pathlib import Path
 
 from equistrata.data.columns.column import number_in, plain_text
 from equistrata.data.columns.dates import ISO
-from equistrata.data.drafting.column import NO_ANSWER, Book, BookColumn, Kind
+from equistrata.data.drafting.column import NO_ANSWER, BookColumn, CodeBook, Kind
 from equistrata.data.files.formats import TableFormat
-from equistrata.data.files.labelled import Described
+from equistrata.data.files.labelled import ColumnDescription
 from equistrata.data.files.opening import readable
 
 # Common pairs of words in alphabetical order. They do not reveal anything about the rows, but other words can.
@@ -21,13 +21,13 @@ _ANYBODYS = ("no/yes", "n/y", "female/male", "f/m", "men/women", "false/true", "
 _PERIODS = re.compile(r"%-?t.*|MOYR|QYR|WKYR|D?TIME|MONYY|YYMM[CDNPS]?|YYQ[CDNPRS]*|HHMM|TOD|TIMEAMPM|(?:B|E|IS)8601TM")
 
 
-def read_labelled(path: Path, form: TableFormat) -> Book:
+def read_labelled(path: Path, form: TableFormat) -> CodeBook:
     """Return the columns of a file with labels. Raises an InputError if the file cannot be read."""
     with readable(path, form):
-        return Book({name: _column(name, told) for name, told in form.described(path).items()})
+        return CodeBook({name: _column(name, told) for name, told in form.described(path).items()})
 
 
-def _column(name: str, told: Described) -> BookColumn:
+def _column(name: str, told: ColumnDescription) -> BookColumn:
     labels = {plain_text(raw): words for raw, words in told.labels.items() if told.text or not isinstance(raw, str)}
     missing = {raw: words or "missing" for raw, words in told.missing.items()}
     values = tuple((raw, words) for raw, words in labels.items() if raw not in missing)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from equistrata.data.columns.column import number_in
 from equistrata.data.columns.dates import ISO
-from equistrata.data.drafting.column import NO_ANSWER, Book, BookColumn, Code
+from equistrata.data.drafting.column import NO_ANSWER, BookColumn, Code, CodeBook
 
 NAME = "Variable / Field Name"
 _CHOICES, _FORM = "Choices, Calculations, OR Slider Labels", "Text Validation Type OR Show Slider Number"
@@ -22,7 +22,7 @@ _TIMES = {"date": ISO, "datetime": f"{ISO} %H:%M", "datetime_seconds": f"{ISO} %
 _HTML, _CODE = re.compile(r"<[^>]*>"), re.compile(r"[\w.-]+")
 
 
-def read_redcap(rows: Sequence[Sequence[str]], _: str) -> Book:
+def read_redcap(rows: Sequence[Sequence[str]], _: str) -> CodeBook:
     """Return the columns of a raw export of the project.
 
     A checkbox has one column for each of its choices, such as `race___1`.
@@ -33,7 +33,7 @@ def read_redcap(rows: Sequence[Sequence[str]], _: str) -> Book:
         identifies = place == 0 or line.get("Identifier?", "").casefold() == "y"
         found |= {each.name: replace(each, kind="id") if identifies else each for each in _columns(line)}
     forms = dict.fromkeys(f"{line['Form Name']}_complete" for line in lines if line.get("Form Name"))
-    return Book(found | {form: BookColumn(form, form, "nominal", _STATUS) for form in forms})
+    return CodeBook(found | {form: BookColumn(form, form, "nominal", _STATUS) for form in forms})
 
 
 def _columns(line: Mapping[str, str]) -> Iterator[BookColumn]:

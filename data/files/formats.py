@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # the command line reads the names of formats without pandas
 
     from equistrata.data.columns.column import Column
     from equistrata.data.files.dialect import Dialect
-    from equistrata.data.files.labelled import Described
+    from equistrata.data.files.labelled import ColumnDescription
 
 
 @dataclass(frozen=True)
@@ -118,9 +118,9 @@ class TableFormat:
         module: Reader = import_module(self.module)
         return module
 
-    def described(self, path: Path) -> Mapping[str, Described]:
+    def described(self, path: Path) -> Mapping[str, ColumnDescription]:
         """Return the descriptions of the columns in a file with labels. No rows are read."""
-        found: Mapping[str, Described] = self.reader(f"file {path.name!r}").described(path)
+        found: Mapping[str, ColumnDescription] = self.reader(f"file {path.name!r}").described(path)
         return found
 
 

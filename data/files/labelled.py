@@ -37,7 +37,7 @@ _MOST_LISTED = 20  # the maximum number of codes for which a range of missing co
 
 
 @dataclass(frozen=True)
-class Described:
+class ColumnDescription:
     """The description of a column in a file.
 
     Attributes
@@ -79,7 +79,7 @@ class Described:
     scale: bool = False
 
 
-def described(path: Path) -> dict[str, Described]:
+def described(path: Path) -> dict[str, ColumnDescription]:
     """Return the description of each column of a file, in order. No rows are read."""
     meta, spss = _read(path, metadataonly=True, user_missing=True)[1], "sav" in path.suffix.lower()
     found = {}
@@ -92,7 +92,7 @@ def described(path: Path) -> dict[str, Described]:
         kinds = (_SPSS_DATES if spss else _DATES).items()
         unit = next((unit for unit, dates in kinds if dates.fullmatch(form.rstrip("0123456789."))), "")
         measure = meta.variable_measure.get(name)
-        found[name] = Described(
+        found[name] = ColumnDescription(
             meta.column_names_to_labels.get(name) or "", labels, missing, bool(tags), form, unit,
             _SPSS_EPOCH if spss else _EPOCH, kind == "string", kind == "float", measure == "ordinal",
             measure == "scale",
@@ -153,13 +153,13 @@ def declared_cells(declared: Sequence[Column]) -> dict[str, frozenset[Value]]:
     return found
 
 
-def _tags(told: Described, wanted: frozenset[Value]) -> bool:
+def _tags(told: ColumnDescription, wanted: frozenset[Value]) -> bool:
     """Return True if a schema can refer to the missing values of Stata in a column, by name or by label."""
     return (not told.text and any(f".{letter}" in wanted for letter in "abcdefghijklmnopqrstuvwxyz")) or told.tagged
 
 
 def _cells(
-    raw: pd.Series, every: pd.Series | None, told: Described, wanted: frozenset[Value] | None, dated: bool
+    raw: pd.Series, every: pd.Series | None, told: ColumnDescription, wanted: frozenset[Value] | None, dated: bool
 ) -> pd.Series:
     """Return the labels, the codes or the days of a column.
 
@@ -183,7 +183,7 @@ def _cells(
     return pd.Series(found[places], raw.index)
 
 
-def _cell(code: Any, told: Described, labelled: bool) -> Any:
+def _cell(code: Any, told: ColumnDescription, labelled: bool) -> Any:
     """Return the label of a code, the name of a missing value of Stata, or a number.
 
     A float of 32 bits is converted to the decimal number with the same representation, such as 1.1.
@@ -195,7 +195,7 @@ def _cell(code: Any, told: Described, labelled: bool) -> Any:
     return float(str(np.float32(code))) if told.single else code
 
 
-def _kept(code: Any, told: Described, wanted: frozenset[Value] | None, texts: set[str]) -> bool:
+def _kept(code: Any, told: ColumnDescription, wanted: frozenset[Value] | None, texts: set[str]) -> bool:
     """Return True if a code that the file declares as missing is read as a cell.
 
     This is the case if the schema declares the code. If no schema is given, it is the case for all codes except for the

@@ -15,7 +15,7 @@ from equistrata.data.columns.declared import MOST, MOST_CODES, need
 from equistrata.data.derived import FROM, Derived, check_source, ends_of, refuse_derived
 from equistrata.data.rules.comparisons import NEGATED, Comparison, columns_of, read
 from equistrata.data.rules.ordered import Ordered, check_order, order_of, out_of_order
-from equistrata.data.rules.possible import some_row
+from equistrata.data.rules.possible import any_row_possible
 from equistrata.data.rules.ranges import FORMS, Bins, Range
 from equistrata.errors import InputError
 
@@ -117,7 +117,7 @@ def ruled(
         zeros += ruled_out
     check_order(orders, done, here)
     out = [dict(zip(zero.columns, map(frozenset, zero.codes), strict=True)) for zero in zeros]
-    possible = some_row({name: done[name].size for zero in zeros for name in zero.columns}, out)
+    possible = any_row_possible({name: done[name].size for zero in zeros for name in zero.columns}, out)
     need(here, possible, "has rules that together leave no row possible; take one of them out")
     derived = [
         Derived.read(name, spec, done[spec[FROM]], f"column {name!r} of {here}") for name, spec in derives.items()
@@ -250,11 +250,11 @@ def _meant(column: Column, value: Any, said: str) -> list[int | Range]:
     need(out, kind, "is not a value or a text")
     if value in place:
         return [place[value]]
-    worded = _worded(column, value)
-    if worded or not column.numeric:
+    with_labels = _worded(column, value)
+    if with_labels or not column.numeric:
         shown = [*map(column.words, keys[:12]), *["…"] * (len(keys) > 12)]
-        need(out, worded, f"is not a value of {column.name!r}; it has {', '.join(shown)}")
-        return [*worded]
+        need(out, with_labels, f"is not a value of {column.name!r}; it has {', '.join(shown)}")
+        return [*with_labels]
     need(out, isinstance(value, str), f"is not one of its {column.bins} bins; quote what means numbers: {FORMS}")
     return [_range(column, value, out)]
 

@@ -17,7 +17,7 @@ Rule = Mapping[str, Collection[int]]  # the codes of each column that are exclud
 _MOST_STEPS = 100_000
 
 
-def some_row(sizes: Mapping[str, int], rules: Sequence[Rule]) -> bool:
+def any_row_possible(sizes: Mapping[str, int], rules: Sequence[Rule]) -> bool:
     """Return True if a row is possible.
 
     The function uses backtracking, where codes that appear in the same rules are treated as one. If the search takes

@@ -24,7 +24,7 @@ import pandas as pd
 
 from equistrata.arrays import Floats, Indices
 from equistrata.data.columns.column import Column, plain_text
-from equistrata.data.rules.possible import some_row
+from equistrata.data.rules.possible import any_row_possible
 from equistrata.data.schema import Schema
 from equistrata.data.sources import read_frame
 from equistrata.data.strata import MOST_NESTED as MOST_CELLS
@@ -167,7 +167,7 @@ class Controls:
             sizes, left = _within(codes, rules, schema)
             key = tuple(tuple((name, *rule[name]) for name in rule) for rule in left)
             if key not in known:
-                known[key] = some_row(sizes, left)
+                known[key] = any_row_possible(sizes, left)
             if known[key] and not total > 0:
                 here = _words(codes, schema)
                 raise InputError(f"{file} miss the cell {here}; list every cell of the table, with 0 for an empty one")

@@ -25,7 +25,7 @@ from equistrata.eval.audit.noisy_number import (
 from equistrata.eval.scores.tables import ALL_ROWS, numbers_of
 from equistrata.inference.means.coinpress import Coinpress
 from equistrata.inference.means.interval import NoisySums
-from equistrata.inference.means.lattice import Purchase, noisy_sum
+from equistrata.inference.means.lattice import GaussianCharge, noisy_sum
 from equistrata.inference.means.refinement import RowCount
 from equistrata.privacy.budget import ADD_REMOVE, Budget, Rho
 from equistrata.privacy.noise import NoiseSource
@@ -134,6 +134,6 @@ def _column_sums(
     first = replace(found.sums, rows=rows.count).about(centre)
     if two:
         return first, None
-    bought = Purchase(rest, budget, noise.spawn(1), "squares")
+    bought = GaussianCharge(rest, budget, noise.spawn(1), "squares")
     about = noisy_sum((values - centre) ** 2, 0.0, half**2, ADD_REMOVE, bought)
     return first, about + rows.count * half**2 / 2

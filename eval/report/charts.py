@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from equistrata.eval.report.group_errors import Shown
+from equistrata.eval.report.group_errors import ReportedNumber
 from equistrata.eval.report.pictures import SERIES
 
 ROW, DODGE = 22, 12  # the height of a row in CSS pixels, and the additional height for each further release
@@ -55,7 +55,7 @@ class Panel:
         The number of characters that are available for the tick labels.
     """
 
-    numbers: Mapping[str, Mapping[str, Shown]]
+    numbers: Mapping[str, Mapping[str, ReportedNumber]]
     axis: str = ""
     log: bool = True
     shown: Callable[[float], str] = lambda x: f"{100 * x:g}\u00a0%"
@@ -123,7 +123,7 @@ class Panel:
                 parts += self._marks(of[label], k, height / 2 + (DODGE * (k - (len(series) - 1) / 2) if spread else 0))
         return f'<svg class="strip" height="{height}">{"".join(parts)}</svg>'
 
-    def _marks(self, shown: Shown, series: int, y: float) -> list[str]:
+    def _marks(self, shown: ReportedNumber, series: int, y: float) -> list[str]:
         """Return the marker and the interval of one number.
 
         The marker is filled, or hollow if the number is below the noise floor. The interval is cut off at the end of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from equistrata.eval.audit.internal import ColumnShares
 from equistrata.eval.report.charts import LETTERS, Chart, Panel
-from equistrata.eval.report.group_errors import CHANCE, NOTABLE_ERROR, Shown
+from equistrata.eval.report.group_errors import CHANCE, NOTABLE_ERROR, ReportedNumber
 from equistrata.eval.report.pictures import shorten
 from equistrata.eval.report.relations import relations_measured
 from equistrata.eval.report.report import InternalReport, PublicReport, Report
@@ -130,7 +130,9 @@ def _shares(sides: Mapping[int, ColumnShares], releases: Sequence[str]) -> tuple
     first = next(iter(sides.values()))
     words = {str(place): shorten(text, LONGEST_WORDS) for place, text in enumerate(first.words)}
     numbers = {
-        name: {str(place): Shown(float(share)) for place, share in enumerate(sides[k].synthetic)} if k in sides else {}
+        name: {str(place): ReportedNumber(float(share)) for place, share in enumerate(sides[k].synthetic)}
+        if k in sides
+        else {}
         for k, name in enumerate(releases)
     }
     most = max(0.01, float(first.real.max()), *(float(each.synthetic.max()) for each in sides.values()))
@@ -205,7 +207,7 @@ def _table(table: Table, csv: str) -> Exhibit:
     return Exhibit(table.caption, "", None, (table,), csv)
 
 
-def _numbers(report: Report, quantity: str) -> dict[str, Mapping[str, Shown]]:
+def _numbers(report: Report, quantity: str) -> dict[str, Mapping[str, ReportedNumber]]:
     return {each.release.name: each.by_group[quantity] for each in report.findings}
 
 

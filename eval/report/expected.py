@@ -19,7 +19,7 @@ from equistrata.eval.report.charts import HEAT_WORDS, LETTERS, Chart, Panel, sha
 from equistrata.eval.report.exhibits import LONGEST_WORDS, Exhibit
 from equistrata.eval.report.findings import ReleaseFacts
 from equistrata.eval.report.glance import NOT_KNOWN, USE, Bar, Contents, bars
-from equistrata.eval.report.group_errors import Shown
+from equistrata.eval.report.group_errors import ReportedNumber
 from equistrata.eval.report.page import data_uri
 from equistrata.eval.report.pictures import DARK, LIGHT, SERIES, shorten, variables
 from equistrata.eval.report.relations import HOW_KEPT, relations_kept, relations_measured
@@ -281,7 +281,7 @@ def _html(report: ExpectedReport, table: str) -> str:
 def _by_group(report: ExpectedReport) -> Exhibit:
     order = report.order
     sizes = {
-        group: Shown(min(max(report.sizes[group], low, 1.0), max(high, 1.0)), low, high)
+        group: ReportedNumber(min(max(report.sizes[group], low, 1.0), max(high, 1.0)), low, high)
         for group, (low, high) in report.limits.items()
     }
     panels = (
@@ -315,7 +315,10 @@ def _by_column(report: ExpectedReport) -> Exhibit:
     return Exhibit(title, reading, None, (Table(title, headings, rows, shades),), CSV)
 
 
-def _shown(report: ExpectedReport, number: Callable[[str], float]) -> dict[str, Shown]:
+def _shown(report: ExpectedReport, number: Callable[[str], float]) -> dict[str, ReportedNumber]:
     """Return a number for each group, without a value if the error of the group is not known."""
     unknown = {*report.unknown}
-    return {group: Shown(None, note=NOT_KNOWN) if group in unknown else Shown(number(group)) for group in report.order}
+    return {
+        group: ReportedNumber(None, note=NOT_KNOWN) if group in unknown else ReportedNumber(number(group))
+        for group in report.order
+    }

@@ -25,7 +25,7 @@ from equistrata.eval.audit.public import PublicAudit
 from equistrata.eval.report.group_errors import (
     NO_SYNTHETIC_ROW,
     Expected,
-    Shown,
+    ReportedNumber,
     error_difference,
     judged,
     may_be_largest,
@@ -103,25 +103,25 @@ class Findings:
 
     release: ReleaseFacts
     measure: str
-    errors: Mapping[str, Mapping[str, Shown]]
+    errors: Mapping[str, Mapping[str, ReportedNumber]]
     averaged: tuple[str, ...]
-    numbers: Mapping[str, Mapping[str, Shown]]
+    numbers: Mapping[str, Mapping[str, ReportedNumber]]
     lost: tuple[str, ...]
 
     @cached_property
-    def by_group(self) -> Mapping[str, Mapping[str, Shown]]:
+    def by_group(self) -> Mapping[str, Mapping[str, ReportedNumber]]:
         """Return the errors and all other numbers of the groups."""
         return {self.measure: self.served, **self.numbers}
 
     @cached_property
-    def served(self) -> dict[str, Shown]:
+    def served(self) -> dict[str, ReportedNumber]:
         """Return the error of each group, averaged over the columns.
 
         The best value is 0. If no column can be averaged, the errors have no value.
         """
         labels = next(iter(self.errors.values()), {})
         if not self.averaged:
-            return {label: Shown(None, note=NO_ORDER) for label in labels}
+            return {label: ReportedNumber(None, note=NO_ORDER) for label in labels}
         return {label: mean_error([self.errors[name][label] for name in self.averaged]) for label in labels}
 
     @cached_property
@@ -158,7 +158,7 @@ class Comparison:
 
     one: str
     other: str
-    differences: Mapping[str, Shown]
+    differences: Mapping[str, ReportedNumber]
 
     @property
     def strata(self) -> tuple[str, ...]:
@@ -219,9 +219,10 @@ def public_findings(
         "rows": audit.sizes,
     }
     numbers = {
-        name: {label: Shown(n.value, n.lower, n.upper, n.note) for label, n in of.items()} for name, of in noisy.items()
+        name: {label: ReportedNumber(n.value, n.lower, n.upper, n.note) for label, n in of.items()}
+        for name, of in noisy.items()
     }
-    numbers["workload error"] |= {label: Shown(WORST_WORKLOAD, note=NO_SYNTHETIC_ROW) for label in made.lost}
+    numbers["workload error"] |= {label: ReportedNumber(WORST_WORKLOAD, note=NO_SYNTHETIC_ROW) for label in made.lost}
     averaged = tuple(name for name in errors if schema[name].ordered or schema[name].size <= 2)
     return Findings(release, ERROR_OF_MEANS, errors, averaged, numbers, made.lost)
 
@@ -229,8 +230,11 @@ def public_findings(
 def internal_findings(release: ReleaseFacts, audit: InternalAudit) -> Findings:
     """Return the findings of an internal audit, as exact numbers for every column. They are internal."""
 
-    def shown(numbers: Mapping[str, float | None]) -> dict[str, Shown]:
-        return {label: Shown(number, note=NO_POSITIVE if number is None else "") for label, number in numbers.items()}
+    def shown(numbers: Mapping[str, float | None]) -> dict[str, ReportedNumber]:
+        return {
+            label: ReportedNumber(number, note=NO_POSITIVE if number is None else "")
+            for label, number in numbers.items()
+        }
 
     fairness, scores = audit.fairness, audit.scores
     whole = fmean(scores.population_by_column.values()) if scores.population_by_column else 0.0
@@ -267,6 +271,7 @@ def internal_comparison(one: tuple[Findings, InternalAudit], other: tuple[Findin
     """Compare two releases by their exact errors. The comparison is internal."""
     (mine, _), (theirs, _) = one, other
     differences = {
-        label: Shown((shown.value or 0.0) - (theirs.served[label].value or 0.0)) for label, shown in mine.served.items()
+        label: ReportedNumber((shown.value or 0.0) - (theirs.served[label].value or 0.0))
+        for label, shown in mine.served.items()
     }
     return Comparison(mine.release.name, theirs.release.name, differences)

@@ -27,7 +27,7 @@ from equistrata.eval.audit.noisy_number import TOO_SMALL, NoisyNumber
 from equistrata.eval.audit.public import PublicAudit
 from equistrata.eval.scores.parity import LOST_ERROR
 from equistrata.eval.scores.tables import ALL_ROWS
-from equistrata.stats.shrinkage import shrunken
+from equistrata.stats.shrinkage import adaptive_shrinkage
 
 Expected = Mapping[str, Mapping[str, float]]  # column → label → the expected error of a release
 CHANCE = 0.05  # the expected number of wrong signs among the errors of a release that are treated as real
@@ -36,7 +36,7 @@ NO_SYNTHETIC_ROW = "no synthetic row"
 
 
 @dataclass(frozen=True)
-class Shown:
+class ReportedNumber:
     """A number that is shown in a report.
 
     Attributes
@@ -81,7 +81,7 @@ class Shown:
         return 0 if self.note else -1 if upper < 0 else int(lower > 0)
 
 
-def relative_error_interval(mean: NoisyNumber, synthetic: float | None) -> Shown:
+def relative_error_interval(mean: NoisyNumber, synthetic: float | None) -> ReportedNumber:
     """Return the relative error |synthetic − mean| / |mean| for a noisy mean.
 
     The interval contains all errors that are possible if the mean is within its own interval. If there is no synthetic
@@ -90,12 +90,12 @@ def relative_error_interval(mean: NoisyNumber, synthetic: float | None) -> Shown
     interval of the error is from about 0 to more than `NOTABLE_ERROR`.
     """
     if synthetic is None:
-        return Shown(LOST_ERROR, LOST_ERROR, LOST_ERROR, NO_SYNTHETIC_ROW)
+        return ReportedNumber(LOST_ERROR, LOST_ERROR, LOST_ERROR, NO_SYNTHETIC_ROW)
     value, lower, upper = _within(mean, lambda m: _relative_error(synthetic, m), (synthetic,))
-    return Shown(value, max(lower, 0.0), upper, mean.note or _error_note(value, lower, upper))
+    return ReportedNumber(value, max(lower, 0.0), upper, mean.note or _error_note(value, lower, upper))
 
 
-def error_difference(mean: NoisyNumber, one: float | None, other: float | None) -> Shown:
+def error_difference(mean: NoisyNumber, one: float | None, other: float | None) -> ReportedNumber:
     """Return the relative error of `one` minus the relative error of `other`.
 
     The interval contains all differences that are possible if the mean is within its own interval. A missing value has
@@ -103,9 +103,9 @@ def error_difference(mean: NoisyNumber, one: float | None, other: float | None) 
     is below the noise floor.
     """
     if one is None and other is None:
-        return Shown(0.0, 0.0, 0.0, NO_SYNTHETIC_ROW)
+        return ReportedNumber(0.0, 0.0, 0.0, NO_SYNTHETIC_ROW)
     value, lower, upper = _within(mean, lambda m: _relative_error(one, m) - _relative_error(other, m), (one, other))
-    return Shown(value, lower, upper, "" if math.isfinite(upper) else TOO_SMALL)
+    return ReportedNumber(value, lower, upper, "" if math.isfinite(upper) else TOO_SMALL)
 
 
 def _relative_error(synthetic: float | None, mean: float) -> float:
@@ -128,7 +128,7 @@ def _within(
     return value, min(found), max(found)
 
 
-def mean_error(parts: Iterable[Shown]) -> Shown:
+def mean_error(parts: Iterable[ReportedNumber]) -> ReportedNumber:
     """Return the mean of several errors.
 
     The interval is from the mean of the lower ends to the mean of the upper ends. This is conservative, because the
@@ -137,7 +137,7 @@ def mean_error(parts: Iterable[Shown]) -> Shown:
     """
     parts = list(parts)
     if any(part.note == NO_SYNTHETIC_ROW for part in parts):
-        return Shown(LOST_ERROR, LOST_ERROR, LOST_ERROR, NO_SYNTHETIC_ROW)
+        return ReportedNumber(LOST_ERROR, LOST_ERROR, LOST_ERROR, NO_SYNTHETIC_ROW)
     mean = mean_shown(parts)
     if mean.lower is None or mean.upper is None:
         return mean
@@ -146,13 +146,15 @@ def mean_error(parts: Iterable[Shown]) -> Shown:
     return replace(mean, note=notes[0] if several else _error_note(mean.value, mean.lower, mean.upper))
 
 
-def mean_shown(parts: Sequence[Shown]) -> Shown:
+def mean_shown(parts: Sequence[ReportedNumber]) -> ReportedNumber:
     """Return the means of the values and of both ends. If one of the numbers has no value, the mean has no value."""
     values = [part.value for part in parts if part.value is not None]
     value = sum(values) / len(values) if len(values) == len(parts) else None
     lowers = [part.lower for part in parts if part.lower is not None]
     uppers = [part.upper for part in parts if part.upper is not None]
-    return Shown(value, sum(lowers) / len(parts), sum(uppers) / len(parts)) if lowers else Shown(value)
+    return (
+        ReportedNumber(value, sum(lowers) / len(parts), sum(uppers) / len(parts)) if lowers else ReportedNumber(value)
+    )
 
 
 def _error_note(value: float | None, lower: float, upper: float) -> str:
@@ -161,8 +163,8 @@ def _error_note(value: float | None, lower: float, upper: float) -> str:
 
 
 def shrunken_errors(
-    errors: Mapping[str, Mapping[str, Shown]], audit: PublicAudit, expected: Expected
-) -> dict[str, dict[str, Shown]]:
+    errors: Mapping[str, Mapping[str, ReportedNumber]], audit: PublicAudit, expected: Expected
+) -> dict[str, dict[str, ReportedNumber]]:
     """Shrink the errors of groups towards their expected errors (see `equistrata.stats.shrinkage`).
 
     If the noise of a mean is larger than any error that is expected, then a large error is most likely due to chance.
@@ -204,7 +206,7 @@ def shrunken_errors(
             observed[place] = mean.value / made - 1  # the released mean has no noise, so the ratio is normal
             noise[place] = (mean.upper - mean.lower) / (2 * z * abs(made))
         scale[place] = max(expected.get(column, {}).get(label, rows[label] ** -0.5), 1 / rows[label])
-    posterior = shrunken(observed, noise, scale)
+    posterior = adaptive_shrinkage(observed, noise, scale)
     likeliest = np.argsort(posterior.wrong_sign, kind="stable")
     shown = np.zeros(len(cells), dtype=bool)
     shown[likeliest] = np.cumsum(posterior.wrong_sign[likeliest]) <= CHANCE
@@ -213,7 +215,7 @@ def shrunken_errors(
         chance = not shown[place] and size + far > NOTABLE_ERROR
         note = TOO_SMALL if chance or np.isnan(noise[place]) else ""
         error, least, most = (_over_real(x, observed[place]) for x in (size, max(size - far, 0.0), size + far))
-        found[column][label] = Shown(error if math.isfinite(error) else None, least, most, note)
+        found[column][label] = ReportedNumber(error if math.isfinite(error) else None, least, most, note)
     return found
 
 
@@ -232,13 +234,13 @@ def _over_real(size: float, side: float) -> float:
     return size / real if real > 0 else math.inf
 
 
-def judged(numbers: Mapping[str, Shown]) -> dict[str, Shown]:
+def judged(numbers: Mapping[str, ReportedNumber]) -> dict[str, ReportedNumber]:
     """Return the numbers of the groups that can be judged, in decreasing order."""
     found = {label: shown for label, shown in numbers.items() if label != ALL_ROWS and not shown.note}
     return dict(sorted(found.items(), key=lambda each: each[1].order))
 
 
-def may_be_largest(numbers: Mapping[str, Shown]) -> tuple[str, ...]:
+def may_be_largest(numbers: Mapping[str, ReportedNumber]) -> tuple[str, ...]:
     """Return the groups that may have the largest number, among those that can be judged.
 
     If there is only one such group, its interval is above all other intervals. Every function that names the worst
@@ -254,7 +256,7 @@ def may_be_largest(numbers: Mapping[str, Shown]) -> tuple[str, ...]:
     return tuple(label for label, shown in found.items() if shown.at_most >= surely)
 
 
-def may_be_least(numbers: Mapping[str, Shown]) -> tuple[str, ...]:
+def may_be_least(numbers: Mapping[str, ReportedNumber]) -> tuple[str, ...]:
     """Return the groups that may have the smallest number, among those that can be judged."""
     least = min((shown.at_most for shown in judged(numbers).values()), default=0.0)
     return tuple(label for label, shown in judged(numbers).items() if shown.at_least <= least)

@@ -21,7 +21,7 @@ from equistrata.eval.audit.internal import InternalAudit
 from equistrata.eval.audit.public import SECTION_SHARES, PublicAudit
 from equistrata.eval.report.charts import HEAT_WORDS
 from equistrata.eval.report.exhibits import exhibits
-from equistrata.eval.report.group_errors import Shown
+from equistrata.eval.report.group_errors import ReportedNumber
 from equistrata.eval.report.pictures import DARK, LIGHT, SERIES, variables
 from equistrata.eval.report.report import PublicReport, Report
 from equistrata.eval.report.tables import csv_files, summary
@@ -152,7 +152,7 @@ def _filled(name: str, report: Report, said: Verdict, **more: Any) -> str:
     return page.render(**given, **more)
 
 
-def _percents(shown: Shown) -> str:
+def _percents(shown: ReportedNumber) -> str:
     return interval(shown, percent)
 
 

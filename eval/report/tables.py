@@ -12,7 +12,7 @@ from typing import Any
 
 from equistrata.eval.report.charts import shade
 from equistrata.eval.report.findings import DISTANCE, ERROR_OF_MEANS, NO_ORDER, Findings
-from equistrata.eval.report.group_errors import Shown
+from equistrata.eval.report.group_errors import ReportedNumber
 from equistrata.eval.report.report import EVERYBODY, BudgetHistory, InternalReport, Report
 from equistrata.eval.report.words import count, interval, largest_in_words, percent, price, rate, ratio
 from equistrata.eval.scores.tables import ALL_ROWS
@@ -99,7 +99,7 @@ def _worst_group(found: Findings, report: Report) -> str:
 def table_by_group(
     report: Report,
     caption: str,
-    columns: Mapping[str, Mapping[str, Shown]],
+    columns: Mapping[str, Mapping[str, ReportedNumber]],
     write: Writer,
     *,
     shaded: bool = False,
@@ -109,7 +109,7 @@ def table_by_group(
     If `shaded` is True, the cells are shaded by their errors and have no intervals.
     """
 
-    def cell(shown: Shown | None) -> str:
+    def cell(shown: ReportedNumber | None) -> str:
         if shown is None:
             return "left out"
         if shaded:
@@ -172,7 +172,7 @@ def csv_files(report: Report) -> dict[str, str]:
     found = dict(zip(names, report.findings, strict=True))
     audits: dict[str, Any] = dict(zip(names, report.audits, strict=True))
 
-    def by_group(what: str, numbers: Mapping[str, Mapping[str, Mapping[str, Shown]]]) -> str:
+    def by_group(what: str, numbers: Mapping[str, Mapping[str, Mapping[str, ReportedNumber]]]) -> str:
         words = report.about.groups
         rows = [(*keys, words.get(keys[-1], EVERYBODY), *_ends(shown), shown.note) for keys, shown in _leaves(numbers)]
         return _csv(("release", what, "group", "words", *ENDS, "note"), rows)

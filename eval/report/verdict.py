@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from equistrata.data.strata import MIN_SHARE
 from equistrata.eval.report.findings import DISTANCE, ERROR_OF_MEANS, Comparison, Findings, ReleaseFacts
-from equistrata.eval.report.group_errors import Shown, judged, may_be_largest, may_be_least
+from equistrata.eval.report.group_errors import ReportedNumber, judged, may_be_largest, may_be_least
 from equistrata.eval.report.report import About, InternalReport, Report
 from equistrata.eval.report.words import (
     GROUPS_NAMED,
@@ -243,7 +243,7 @@ def _worst(found: Findings, about: About, name: str) -> Iterator[str]:
 
 
 def _extreme(
-    what: str, numbers: Mapping[str, Shown], found: Sequence[str], about: About, write: Callable[[float], str]
+    what: str, numbers: Mapping[str, ReportedNumber], found: Sequence[str], about: About, write: Callable[[float], str]
 ) -> str:
     """Return the end of a sentence about the group with the largest or smallest number.
 

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from equistrata.data.strata import MIN_SHARE
-from equistrata.eval.report.group_errors import Shown, judged, may_be_largest
+from equistrata.eval.report.group_errors import ReportedNumber, judged, may_be_largest
 from equistrata.eval.scores.tables import ALL_ROWS
 
 GROUPS_NAMED = 3  # the largest number of groups that are named in one sentence
@@ -109,7 +109,7 @@ def rows_in_words(lower: float, upper: float) -> str:
     return count(least) if least >= most else f"{count(least)} to {count(most)}"
 
 
-def interval(shown: Shown, words: Callable[[float], str]) -> str:
+def interval(shown: ReportedNumber, words: Callable[[float], str]) -> str:
     """Format a number with its interval if there is one. Return a dash if there is neither a number nor an interval."""
     value = "" if shown.value is None else words(shown.value)
     if shown.lower is None or shown.upper is None or shown.lower == shown.upper:
@@ -120,7 +120,9 @@ def interval(shown: Shown, words: Callable[[float], str]) -> str:
     return f"{value} ({ends})" if value else ends
 
 
-def largest_in_words(numbers: Mapping[str, Shown], names: Mapping[str, str], write: Callable[[float], str]) -> str:
+def largest_in_words(
+    numbers: Mapping[str, ReportedNumber], names: Mapping[str, str], write: Callable[[float], str]
+) -> str:
     """Return the group with the largest number in words, or the reason why it is not known.
 
     The group is known if its interval is above all other intervals.

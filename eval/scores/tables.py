@@ -23,7 +23,7 @@ import pandas as pd
 from equistrata.arrays import Counts, Floats
 from equistrata.data.columns.column import plain_text
 from equistrata.data.columns.raw import Cell, distinct_cells, exact_number, read_cell
-from equistrata.data.repeats import each_once
+from equistrata.data.repeats import require_unique
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import MIN_SHARE
 from equistrata.data.table import CodedTable, code_dtype
@@ -197,7 +197,7 @@ def coded_alike(tables: Mapping[str, TableLike], *named: Sequence[str]) -> dict[
         for column in names:
             if column not in columns:
                 raise InputError(f"the {first} table has no column {column!r}; correct the name")
-        each_once(names, "column")
+        require_unique(names, "column")
     if coded:
         return coded
     found = [_coded_column(column, [frame[column] for frame in frames.values()]) for column in columns]

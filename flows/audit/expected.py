@@ -15,7 +15,7 @@ import numpy as np
 
 from equistrata.analysis.expected import Expected
 from equistrata.analysis.release import Release
-from equistrata.data.repeats import each_once
+from equistrata.data.repeats import require_unique
 from equistrata.data.strata import Strata
 from equistrata.errors import InputError
 from equistrata.eval.report.expected import ExpectedReport, write_expected
@@ -140,7 +140,7 @@ def expected_audit(
         )
     if config.output is not None and len(config.releases) > 1:
         raise InputError("--output names one folder, but each release gets its own page; leave --output out")
-    each_once(map(os.path.realpath, config.releases), "release")
+    require_unique(map(os.path.realpath, config.releases), "release")
     found = []
     for name in config.releases:
         folder = Path(name).absolute()

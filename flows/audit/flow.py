@@ -24,12 +24,12 @@ from equistrata.flows.audit.plan import AuditPlan
 from equistrata.flows.config.audit import AuditConfig
 from equistrata.flows.release.account import unchanged
 from equistrata.flows.release.flow import private_task
-from equistrata.flows.run.foreground import tell
+from equistrata.flows.run.foreground import report_progress
 from equistrata.flows.run.signals import finished_first
 from equistrata.flows.run.workspace import Workspace, private_workspace
 from equistrata.privacy.budget import relation_of
 from equistrata.privacy.ledger.fingerprint import Fingerprint
-from equistrata.privacy.ledger.ledger import Particulars
+from equistrata.privacy.ledger.ledger import ChargeDetails
 
 load_rows = private_task("load rows")(audit_steps.load_rows)
 examine = private_task("examine")(audit_steps.examine)
@@ -72,15 +72,15 @@ def audit(config: AuditConfig) -> str:
         if plan.journal is not None:
             stack.enter_context(plan.journal.held())
         work = stack.enter_context(private_workspace(landing=landing))
-        tell("load rows")
+        report_progress("load rows")
         with charged(plan, work, lambda: load_rows(plan, work)):
-            tell("examine")
+            report_progress("examine")
             examine(plan, work)
         if config.pdf:
-            tell("print")
+            report_progress("print")
             # Print the page first, because the manifest of a release includes the PDF file.
             printed = print_pdf(page_of(work.staging))
-        tell("publish")
+        report_progress("publish")
         folder = deliver(plan, work)
         if plan.journal is not None:
             plan.journal.remove()
@@ -99,8 +99,8 @@ def audit(config: AuditConfig) -> str:
 
 
 def _expected(config: AuditConfig) -> str:
-    tell("replicates")
-    found = expected_audit(config, lambda done, of: tell("replicates", done, of))
+    report_progress("replicates")
+    found = expected_audit(config, lambda done, of: report_progress("replicates", done, of))
     text = "\n\n".join(f"`{page}`: " + plain(" ".join(report.sentences)) for page, report in found)
     create_markdown_artifact(text, key="expected-audit", description="expected audit")
     return str(found[0][0].parent)
@@ -142,7 +142,7 @@ def _charge(
 ) -> None:
     (epsilon, delta), again = plan.config.price, bool(account.charges())
     journal.bind(content, again)
-    particulars = Particulars(
+    particulars = ChargeDetails(
         parts=plan.sections,
         reason="noise drawn again after a crash" if again else None,
         epsilon=None if again else epsilon,

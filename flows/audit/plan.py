@@ -13,7 +13,7 @@ from pathlib import Path
 
 from equistrata.data.columns.column import Value
 from equistrata.data.files.formats import KINDS
-from equistrata.data.repeats import each_once
+from equistrata.data.repeats import require_unique
 from equistrata.data.schema import Schema
 from equistrata.data.sources import Source
 from equistrata.data.strata import Strata
@@ -82,7 +82,7 @@ class AuditPlan:
         """
         if not config.releases:
             raise InputError("no release is named; give at least one release folder")
-        each_once(map(os.path.realpath, config.releases), "release")
+        require_unique(map(os.path.realpath, config.releases), "release")
         releases = tuple(Released.open(folder) for folder in config.releases)
         first = releases[0]
         if any(each.schema.expanded_by is not None for each in releases):

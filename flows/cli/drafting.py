@@ -163,7 +163,7 @@ def schema_draft(settings: DraftSettings) -> None:
 def _drafted(settings: DraftSettings, target: Path) -> Draft:
     """Make a draft and print its open questions."""
     from equistrata.data.drafting.books import read_book
-    from equistrata.data.drafting.column import Book, matched
+    from equistrata.data.drafting.column import CodeBook, matched
     from equistrata.data.drafting.draft import draft
     from equistrata.data.drafting.labelled import read_labelled
     from equistrata.data.drafting.look import look
@@ -172,13 +172,13 @@ def _drafted(settings: DraftSettings, target: Path) -> Draft:
 
     if settings.look:
         _refuse_published(target, "a draft by --look")
-    book = Book()
+    book = CodeBook()
     if settings.codebook is not None:
         book = read_book(settings.codebook, names_in(settings.file, settings.sheet))
     if (form := format_of(settings.file)).labels:
         own = read_labelled(file_and_format(settings.file, None)[0], form)
         others = {name: each for name, each in own.columns.items() if not matched([name], book.columns)}
-        book = Book(others | dict(book.columns), book.file)
+        book = CodeBook(others | dict(book.columns), book.file)
     columns, file = header_of(settings.file, [*book.columns], settings.sheet)
     file |= book.file
     looked, file = look(settings.file, columns, file, book.columns) if settings.look else ({}, file)

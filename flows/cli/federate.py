@@ -161,14 +161,14 @@ def federate_answer_command(settings: AnswerSettings) -> None:
 
 @contextmanager
 def _aggregator(plan: FederatedPlan, settings: FederateSettings) -> Iterator[SecureAggregator]:
-    from equistrata.data.repeats import each_once
+    from equistrata.data.repeats import require_unique
     from equistrata.data.sources import FileSource
     from equistrata.inference.federated.aggregation import InProcessAggregator
     from equistrata.inference.federated.holder import TableHolder
     from equistrata.privacy.noise import noise_source
 
     tables, schema, seed = settings.tables, settings.schema_, settings.seed
-    each_once(map(os.path.realpath, tables), "file")
+    require_unique(map(os.path.realpath, tables), "file")
     for each in tables:
         FileSource(str(each)).check([*plan.columns, *([] if plan.unit is None else [plan.unit])])
     seeds = [None if seed is None else seed * len(tables) + place for place in range(len(tables))]

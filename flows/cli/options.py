@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 from rich.markup import escape
 
 from equistrata.errors import InputError
-from equistrata.flows.config.settings import Called, Given, Settings, group_of
+from equistrata.flows.config.settings import Given, OptionName, Settings, group_of
 
 Run = TypeVar("Run", bound=Callable[..., None])
 
@@ -228,7 +228,7 @@ def _several(kind: Any, checks: list[Any]) -> bool:
 
 def _called(key: str, field: FieldInfo, checks: list[Any]) -> str:
     """Return the name of an option without the leading dashes."""
-    called = next((check.option for check in checks if isinstance(check, Called)), field.alias or key)
+    called = next((check.option for check in checks if isinstance(check, OptionName)), field.alias or key)
     return str(called).replace("_", "-")
 
 

@@ -18,7 +18,7 @@ from equistrata.errors import InputError
 from equistrata.flows.config.placeholders import Pattern, Zone, filled
 from equistrata.flows.config.places import LedgerPlace
 from equistrata.flows.config.report import ReportSettings
-from equistrata.flows.config.settings import Called, Names, Settings, Texts, UnitColumn, setting, worker_setting
+from equistrata.flows.config.settings import Names, OptionName, Settings, Texts, UnitColumn, setting, worker_setting
 from equistrata.synth.names import NAMED_CLASS, Synthesizer, is_foreign
 
 SEEDED_CHARGE = (
@@ -108,16 +108,16 @@ SOURCE_SETTINGS = tuple(SourceSettings.model_fields)
 class SeriesSettings(Settings):
     """Settings of a series, which consists of monthly releases that share one budget and learn from each other."""
 
-    name: Annotated[Pattern | None, Called("series")] = setting(
+    name: Annotated[Pattern | None, OptionName("series")] = setting(
         None,
         "Name of the series to which this release adds the next month. ε and δ are then those of all its months "
         "together. Placeholders such as {year} are filled in.",
         pattern=r"^[A-Za-z0-9{][A-Za-z0-9._{}-]{0,59}$",
     )
-    horizon: Annotated[int | None, Called("horizon")] = setting(
+    horizon: Annotated[int | None, OptionName("horizon")] = setting(
         None, "Largest number of months in the series.", ge=1, le=1200
     )
-    front: Annotated[float, Called("front")] = setting(
+    front: Annotated[float, OptionName("front")] = setting(
         1.0, "Budget of the first month, as a multiple of the budget of another month.", ge=1, le=1200
     )
 

@@ -24,7 +24,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from equistrata.data.repeats import each_once
+from equistrata.data.repeats import require_unique
 from equistrata.errors import InputError
 
 
@@ -36,7 +36,7 @@ class Given(Enum):
 
 
 @dataclass(frozen=True)
-class Called:
+class OptionName:
     """The name of an option, if it differs from the name of the field."""
 
     option: str
@@ -64,7 +64,7 @@ def _not_blank(value: str | None) -> str | None:
 
 
 def _each_once(value: tuple[str, ...], about: ValidationInfo) -> tuple[str, ...]:
-    return each_once(value, f"setting {about.field_name!r}:" if about.field_name else "a setting's name")
+    return require_unique(value, f"setting {about.field_name!r}:" if about.field_name else "a setting's name")
 
 
 UnitColumn = Annotated[str | None, AfterValidator(_not_blank)]

@@ -151,7 +151,7 @@ def differences(then: Binding, now: Binding, config: ReleaseConfig) -> list[str]
 
 
 def check_same(now: Binding, config: ReleaseConfig, journal: Journal, charges: Sequence[Charge]) -> None:
-    """Check that a release is still the one that was charged. The rows are checked by `Undertaking.load`.
+    """Check that a release is still the one that was charged. The rows are checked by `ReleaseRun.load`.
 
     Raises
     ------

@@ -44,15 +44,15 @@ from equistrata.flows.release.prepared import AlreadyMade, with_release_id
 from equistrata.flows.release.price import UNIT_SIZES
 from equistrata.flows.release.runners import executor, wait
 from equistrata.flows.release.steps import describing, drawing, fitting, reading, scoring, streams
-from equistrata.flows.release.undertaking import Undertaking, under_way
-from equistrata.flows.run.foreground import WHOLE, tell
+from equistrata.flows.release.undertaking import ReleaseRun, under_way
+from equistrata.flows.run.foreground import WHOLE, report_progress
 from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.journal import Journal
 from equistrata.flows.run.workspace import Workspace
 from equistrata.printable import printable
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource, noise_source
-from equistrata.synth.series.fitting import known_before
+from equistrata.synth.series.fitting import former_groupings
 from equistrata.synth.series.state import by_strata
 
 Given = ParamSpec("Given")
@@ -171,7 +171,7 @@ def release(config: ReleaseConfig) -> str | State[Any]:
             folder = Path(run.plan.config.output) if run.published else _make(run)
     except AlreadyMade as error:
         return Completed(message=str(error))
-    tell(WHOLE)
+    report_progress(WHOLE)
     try:
         _show(folder)
         _announce(config, folder)
@@ -180,7 +180,7 @@ def release(config: ReleaseConfig) -> str | State[Any]:
     return str(folder)
 
 
-def _make(run: Undertaking) -> Path:
+def _make(run: ReleaseRun) -> Path:
     plan, work = run.plan, run.work
     noise = noise_source(plan.config.seed)
     price = plan.drawn
@@ -189,7 +189,7 @@ def _make(run: Undertaking) -> Path:
     budgets = list(budget.parallel(synthesis, plan.fitted.keys, "synthesis, strata in parallel").values())
     means = budget.part(price.means, "means") if plan.means is not None else Budget(Rho(0))
     finding = budget.part(price.finding, "values of open columns") if plan.openings else Budget(Rho(0))
-    tell("load")
+    report_progress("load")
     with executor(
         plan.config, work, len(plan.fitted.keys)
     ) as pool:  # started before rows are read, because the cluster may be missing
@@ -203,17 +203,17 @@ def _make(run: Undertaking) -> Path:
             _run(count_units, plan, work, budget.part(price.sizes, UNIT_SIZES), noise.spawn(streams.SIZES))
         _fit_all(plan, work, budgets, noise.spawn(streams.SYNTHESIS), pool)
     if plan.means is not None:
-        tell("means")
+        report_progress("means")
         _run(estimate_means, plan, work, means, noise.spawn(streams.MEANS))
-    tell("resample")
+    report_progress("resample")
     drawn = _run(drawing.resample, plan, work)
     _run(describing.describe, plan, work, noise, drawn, run.statement())
     if plan.config.replicates:
-        _run(describing.keep_models, plan, work, partial(tell, "replicates"))
+        _run(describing.keep_models, plan, work, partial(report_progress, "replicates"))
     if run.evaluates:
-        tell("evaluate")
+        report_progress("evaluate")
         _run(scoring.evaluate, plan, work)
-    tell("publish")
+    report_progress("publish")
     return _run(describing.land_release, plan, work)
 
 
@@ -222,11 +222,11 @@ def _fit_all(plan: Plan, work: Workspace, budgets: Sequence[Budget], noise: Nois
     assert isinstance(progress, UUID)
     _work_off("measure", measuring(plan, work, budgets, noise), pool)
     if plan.month is not None:
-        tell("learn")
+        report_progress("learn")
         _run(fitting.learn, plan, work)
     if plan.shared is None and plan.mechanism.keeps_measurements:
         if plan.config.shrinkage:
-            tell("shrink")
+            report_progress("shrink")
             _run(fitting.shrink, plan, work)
         rest = enumerate(map(plan.strata.rest, plan.strata.keys))
         _work_off("model", [partial(fitting.model_one, work, i, plan.mechanism, schema) for i, schema in rest], pool)
@@ -237,7 +237,9 @@ def _fit_all(plan: Plan, work: Workspace, budgets: Sequence[Budget], noise: Nois
 def measuring(plan: Plan, work: Workspace, budgets: Sequence[Budget], noise: NoiseSource) -> list[Callable[[], None]]:
     """Return the jobs that measure, one for each part that is fitted separately."""
     count_rho, rest = plan.drawn.counts, enumerate(map(plan.fitted.rest, plan.fitted.keys))
-    known = [] if plan.month is None else known_before(plan.strata, plan.month.known(plan.strata), plan.month.number)
+    known = (
+        [] if plan.month is None else former_groupings(plan.strata, plan.month.known(plan.strata), plan.month.number)
+    )
     former = list(by_strata(plan.strata, known, plan.fitted.keys).values())
     return [
         partial(fitting.fit_one, work, i, plan.mechanism, schema, budgets[i], count_rho, noise.spawn(i), former[i])
@@ -253,10 +255,10 @@ def joining(plan: Plan, work: Workspace) -> Callable[[], None]:
 
 def _work_off(stage: str, jobs: Sequence[Callable[[], None]], pool: Executor) -> None:
     """Run one mapped task for each job. The threads of the tasks wait while the workers compute."""
-    tell(stage, 0, len(jobs))
+    report_progress(stage, 0, len(jobs))
     for done, run in enumerate(on_worker.map(jobs, unmapped(pool)), start=1):
         run.result()
-        tell(stage, done, len(jobs))
+        report_progress(stage, done, len(jobs))
 
 
 def _show(folder: Path) -> None:

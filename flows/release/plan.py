@@ -35,7 +35,7 @@ from equistrata.flows.release.inputs import (
 from equistrata.flows.release.inside import check_place
 from equistrata.flows.release.price import SYNTHESIS, UNIT_SIZES, Opening, Price, openings_of, priced, total_price
 from equistrata.flows.release.series import SeriesMonth
-from equistrata.flows.release.size import Demand
+from equistrata.flows.release.size import ResourceEstimate
 from equistrata.flows.run.landing import check_output
 from equistrata.privacy.budget import ADD_REMOVE, Rho, relation_of
 from equistrata.synth.foreign.base import ForeignSynthesizer
@@ -105,7 +105,7 @@ class Plan:
         runners.check_runner(config)
         declared = schema_of(config)
         raw = released_schema(config, declared)
-        schema = raw.supposed()
+        schema = raw.largest_possible()
         _ = schema.sizes  # raises an error if a column has no bins
         _check_columns(config, raw, schema)
         _ = Strata.over(raw, config.strata)  # raises an error if a column is open
@@ -148,7 +148,7 @@ class Plan:
         return [each for each in (self.demand.warning, months, changed) if each is not None]
 
     @cached_property
-    def demand(self) -> Demand:
+    def demand(self) -> ResourceEstimate:
         """The time and the memory that the release needs.
 
         Raises
@@ -161,7 +161,7 @@ class Plan:
         rows = int(strata / sqrt(2 * float(rho)))
         if config.expand and self.controls is not None:
             rows = round(self.controls.people)
-        return Demand(
+        return ResourceEstimate(
             config,
             size=size(self.mechanism, self.strata, config.shrinkage),
             mechanism=self.mechanism.name,

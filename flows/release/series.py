@@ -28,7 +28,7 @@ from equistrata.synth.series.state import STATE, State, alike
 
 _OPENED = ("sigma", "least", "delta", "drawn")  # the values of an open column that determine the price of groups
 
-Books = tuple[str, str]  # the identity of a ledger and the name of a data set
+LedgerCheck = tuple[str, str]  # the identity of a ledger and the name of a data set
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class FormerRelease:
     schema: Schema
     state: State | None
     folder: Path
-    books: Books
+    books: LedgerCheck
     opened: tuple[Mapping[str, float], ...] = ()
 
     @classmethod
@@ -289,7 +289,7 @@ def _whole(charges: Sequence[Charge], release: str) -> bool:
     return bool(outcomes) and all(outcome == "committed" for outcome in outcomes)
 
 
-def _former(config: ReleaseConfig, series: Series, wanted: str, books: Books) -> FormerRelease:
+def _former(config: ReleaseConfig, series: Series, wanted: str, books: LedgerCheck) -> FormerRelease:
     if config.former is not None:
         found = FormerRelease.open(Path(config.former), series.name)
         if found.release != wanted:
@@ -312,7 +312,7 @@ def _former(config: ReleaseConfig, series: Series, wanted: str, books: Books) ->
     )
 
 
-def folders_of(place: Path, series: str, books: Books | None = None) -> dict[str, Path]:
+def folders_of(place: Path, series: str, books: LedgerCheck | None = None) -> dict[str, Path]:
     """Return the folders of the releases of a series, by their ids in the ledger.
 
     Parameters

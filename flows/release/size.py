@@ -29,7 +29,7 @@ _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_b
 
 
 @dataclass(frozen=True)
-class Demand:
+class ResourceEstimate:
     """The quantities that determine the time and the memory of a release.
 
     Attributes

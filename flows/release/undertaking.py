@@ -37,10 +37,10 @@ from equistrata.flows.run.landing import check_output, claimed_output
 from equistrata.flows.run.workspace import Workspace, private_workspace, remove_dead_workspaces, unit_name
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.fingerprint import content_digest
-from equistrata.privacy.ledger.ledger import Ledger, LedgerError, Particulars
+from equistrata.privacy.ledger.ledger import ChargeDetails, Ledger, LedgerError
 
 
-class Undertaking:
+class ReleaseRun:
     """One run of a release.
 
     Attributes
@@ -140,7 +140,7 @@ class Undertaking:
                 account.dataset,
                 sum((plan.parts[part] for part in parts), start=Rho(0)),
                 account.release,
-                Particulars(
+                ChargeDetails(
                     parts=parts,
                     reason=f"noise drawn again after a crash: {', '.join(parts)}" if charges else None,
                     epsilon=None if charges or plan.month else plan.config.epsilon,
@@ -227,7 +227,7 @@ class Undertaking:
 
 
 @contextmanager
-def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
+def under_way(config: ReleaseConfig) -> Iterator[ReleaseRun]:
     """Run a release or the rest of a release in the block, and record the outcome in the ledger.
 
     All errors are passed on.
@@ -240,7 +240,7 @@ def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
         landing = None if is_published(config) else stack.enter_context(claimed_output(output))
         if account is None:
             check_output(output)  # another run may have created it before this one has reserved it
-            yield Undertaking(plan, stack.enter_context(private_workspace(config.scratch, landing=landing)))
+            yield ReleaseRun(plan, stack.enter_context(private_workspace(config.scratch, landing=landing)))
             return
         journal = Journal.open(config, account.ledger.identity)
         stack.enter_context(journal.held())
@@ -251,7 +251,7 @@ def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
             units = tuple(unit_name(plan.fitted.columns, key) for key in plan.fitted.keys)
             kept = journal.paid, journal.next_run(), units
             work = stack.enter_context(private_workspace(config.scratch, *kept, landing))
-            run = Undertaking(plan, work, account, journal)
+            run = ReleaseRun(plan, work, account, journal)
             run.bind()
             try:
                 if not run.published and os.path.lexists(config.output):

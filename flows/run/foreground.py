@@ -23,7 +23,7 @@ _PATIENCE = 2.0  # seconds that Prefect has to send its remaining events when a 
 WHOLE = "whole"  # the stage in which a release is complete and committed
 
 
-def tell(stage: str, done: int = 0, of: int = 0) -> None:
+def report_progress(stage: str, done: int = 0, of: int = 0) -> None:
     """Report the progress of a stage to all listeners.
 
     The names of stages and the numbers of strata are public.

@@ -114,7 +114,7 @@ class Workspace:
     @property
     def joint(self) -> Path:
         """The file of the joint model of all strata."""
-        return self.paid / "joint.npz"
+        return self.paid / "joint" / "model.npz"
 
     def mean(self, part: str) -> Path:
         """Return the path of the estimate of a mean, by its name in `Plan.parts`."""
@@ -198,11 +198,10 @@ class Workspace:
         unfinished.parent.rmdir()
 
     def keep_joint(self, model: StratifiedModel) -> None:
-        """Save the joint model in one step."""
-        unfinished = Path(tempfile.mkdtemp(prefix=UNSAVED, dir=self.paid)) / "joint.npz"
-        model.save(unfinished)
-        unfinished.replace(self.joint)
-        unfinished.parent.rmdir()
+        """Save the joint model in one step. If another worker has already saved it, nothing is changed."""
+        unfinished = Path(tempfile.mkdtemp(prefix=UNSAVED, dir=self.paid))
+        model.save(unfinished / self.joint.name)
+        _rename_or_drop(unfinished, self.joint.parent)
 
     def keep_mean(self, part: str, entry: object) -> None:
         """Save an estimate in one durable step. If another worker has already saved it, nothing is changed."""

@@ -32,7 +32,7 @@ from equistrata.flows.release.price import priced, total_price
 from equistrata.flows.release.series import series_named
 from equistrata.flows.run.ledgers import open_ledger
 from equistrata.privacy.budget import Rho
-from equistrata.privacy.forecast import epsilon_within, releases_left, those_that_fit
+from equistrata.privacy.forecast import epsilon_within, releases_left, remaining_after
 from equistrata.privacy.ledger.ledger import Head, Ledger, LedgerError
 from equistrata.privacy.ledger.series import series_of
 from equistrata.synth.names import is_foreign
@@ -94,7 +94,7 @@ def budget_check(dataset: str, ledger: str | None = None, ahead: int = 3) -> Sta
     except (LedgerError, InputError) as error:
         create_markdown_artifact(_page(dataset, failed=str(error)), key=key)
         raise
-    after = those_that_fit(left, [release.price for release in releases])
+    after = remaining_after(left, [release.price for release in releases])
     short = [release for release, rest in zip(releases[:ahead], after, strict=False) if rest is None]
     verdict = _verdict(dataset, left, releases[:ahead], short)
     assert account.delta is not None

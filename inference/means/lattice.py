@@ -21,7 +21,7 @@ LAPLACE_ROWS = 2**53 // HALF  # for this number of rows or more, a sum of lattic
 
 
 @dataclass(frozen=True)
-class Purchase:
+class GaussianCharge:
     """One charge to a budget for Gaussian noise.
 
     Attributes
@@ -73,7 +73,7 @@ def lattice_unit(lower: float, upper: float) -> float:
     return max((upper - lower) / (2 * HALF), 0.0)
 
 
-def noisy_sum(values: Floats, lower: float, upper: float, relation: Relation, purchase: Purchase) -> float:
+def noisy_sum(values: Floats, lower: float, upper: float, relation: Relation, purchase: GaussianCharge) -> float:
     """Measure Σ(clip(x) − c) with discrete Gaussian noise, where c is the midpoint of [lower, upper].
 
     Parameters
@@ -84,7 +84,7 @@ def noisy_sum(values: Floats, lower: float, upper: float, relation: Relation, pu
         The ends of the clip, with lower ≤ upper. They are declared or were paid for.
     relation : Relation
         The neighbouring relation.
-    purchase : Purchase
+    purchase : GaussianCharge
         The charge for the noise.
 
     Returns
@@ -110,7 +110,7 @@ def noisy_sum(values: Floats, lower: float, upper: float, relation: Relation, pu
 
 
 def noisy_histogram(
-    values: Floats, edges: Sequence[float], relation: Relation, purchase: Purchase
+    values: Floats, edges: Sequence[float], relation: Relation, purchase: GaussianCharge
 ) -> tuple[Counts, float]:
     """Measure the number of rows in each bin (edges[i], edges[i+1]].
 
@@ -122,7 +122,7 @@ def noisy_histogram(
         The edges of the bins, in increasing order.
     relation : Relation
         The neighbouring relation.
-    purchase : Purchase
+    purchase : GaussianCharge
         The charge for the noise.
 
     Returns

@@ -18,7 +18,7 @@ from equistrata.errors import InputError
 from equistrata.inference.means.clip import Clip, Shells, Variance, gaussian_reach
 from equistrata.inference.means.estimate import Estimate
 from equistrata.inference.means.interval import NoisySums, narrow
-from equistrata.inference.means.lattice import Purchase, noisy_histogram, noisy_sum
+from equistrata.inference.means.lattice import GaussianCharge, noisy_histogram, noisy_sum
 from equistrata.inference.means.settings import CoinpressSettings
 from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
@@ -203,12 +203,14 @@ def estimate_mean(
         # The window is symmetric about the centre and contains the clip. The values are clipped here first, so that
         # the wider window does not change the sum.
         clipped = np.clip(values, clip.lower, clip.upper) if 2 * reach > clip.upper - clip.lower else values
-        purchase = Purchase(rho, budget, noise, f"step {step}")
+        purchase = GaussianCharge(rho, budget, noise, f"step {step}")
         summed = noisy_sum(clipped, centre - reach, centre + reach, settings.relation, purchase)
         return model.reading(centre + summed / rows.count, clip, rho, guess)
 
     def histogram(shells: Shells, rho: Rho) -> tuple[Counts, float]:
-        return noisy_histogram(values, shells.edges, settings.relation, Purchase(rho, budget, noise, "tail histogram"))
+        return noisy_histogram(
+            values, shells.edges, settings.relation, GaussianCharge(rho, budget, noise, "tail histogram")
+        )
 
     interval, pooled = refine(model, total, budget.remaining, measure, histogram, guess)
     return _finish(budget, model, interval, pooled, noise.private)

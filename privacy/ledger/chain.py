@@ -62,7 +62,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Particulars:
+class ChargeDetails:
     """Details of a charge other than its amount.
 
     The attributes are described in `Entry`. If the same release is charged again, a `reason` is required.
@@ -259,7 +259,7 @@ def digest(row: Mapping[str, Any]) -> str:
     return _sha256({name: value for name, value in row.items() if name != "hash"})
 
 
-class Books:
+class LedgerCheck:
     """A check of all rows of a ledger, in order, which finds the first invalid entry."""
 
     def __init__(self, start: str) -> None:

@@ -22,7 +22,7 @@ def head_file(folder: Path, ledger: str) -> Path:
     return folder / f".head-{hashlib.sha256(ledger.encode()).hexdigest()[:32]}"
 
 
-def kept_head(folder: Path, ledger: str) -> Head | None:
+def load_head(folder: Path, ledger: str) -> Head | None:
     """Return the newest head that was stored for a ledger.
 
     Parameters
@@ -76,7 +76,7 @@ def keep_head(folder: Path, ledger: str, head: Head) -> None:
         lock = os.open(folder, os.O_RDONLY)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)  # otherwise another process could replace this head by an older one
-            kept = kept_head(folder, ledger)
+            kept = load_head(folder, ledger)
             if kept is None or kept.entries < head.entries:
                 with NamedTemporaryFile("w", prefix=f"{path.name}-", dir=folder, delete=False) as part:  # mode 0600
                     part.write(f"{head}\n")

@@ -36,12 +36,12 @@ from equistrata.errors import InputError
 from equistrata.privacy.budget import ADD_REMOVE, BudgetExceeded, Rho
 from equistrata.privacy.ledger.chain import (
     OUTCOMES,
-    Books,
     Charge,
+    ChargeDetails,
     Entry,
     Head,
     Kind,
-    Particulars,
+    LedgerCheck,
     charges_of,
     genesis,
     names_text,
@@ -56,7 +56,7 @@ from equistrata.privacy.ledger.fingerprint import (
     ledger_key,
     same_people,
 )
-from equistrata.privacy.ledger.heads import keep_head, kept_head
+from equistrata.privacy.ledger.heads import keep_head, load_head
 from equistrata.privacy.ledger.lease import Lease, lease_holder
 from equistrata.privacy.ledger.series import Standing
 from equistrata.privacy.ledger.sqlite import key_file
@@ -64,9 +64,9 @@ from equistrata.privacy.ledger.store import LOCK_SECONDS, LedgerError, OlderCopy
 from equistrata.privacy.ledger.tables import ENTRIES, VERSION
 from equistrata.privacy.ledger.transaction import IS_CREATE, IS_RESERVE, SETS_KEY, Transaction
 
-__all__ = ["Charge", "Entry", "Head", "Ledger", "LedgerError", "OlderCopy", "Particulars", "SamePeople"]
+__all__ = ["Charge", "ChargeDetails", "Entry", "Head", "Ledger", "LedgerError", "OlderCopy", "SamePeople"]
 
-NO_PARTICULARS = Particulars()
+NO_PARTICULARS = ChargeDetails()
 REMEDY = (
     "bring the newest copy back; if it is lost, open a new ledger with what the newest release card says is left "
     "(docs/ledger.md)"
@@ -313,7 +313,7 @@ class Ledger:
         dataset: str,
         rho: Rho | Fraction | float,
         release_id: str,
-        particulars: Particulars = NO_PARTICULARS,
+        particulars: ChargeDetails = NO_PARTICULARS,
         *,
         series: Standing | None = None,
         who: str | None = None,
@@ -329,7 +329,7 @@ class Ledger:
         release_id : str
             The name of the release, which has 1 to 100 printable characters. It must be new to the data set, unless
             `particulars` has a reason to charge the release again because noise had to be drawn again.
-        particulars : Particulars, default=NO_PARTICULARS
+        particulars : ChargeDetails, default=NO_PARTICULARS
             The details of the charge. By default, there are none.
         series : Standing or None, default=None
             The month, if the release belongs to a series. The mark of the series is added to the parts of the charge.
@@ -556,7 +556,7 @@ class Ledger:
             damage = self._store.damage(now.connection, str(now.row["layout"]))
             if damage:
                 raise LedgerError(f"{where}: {damage}")
-            books = Books(genesis(now.row))
+            books = LedgerCheck(genesis(now.row))
             for row in now.rows(select(ENTRIES).order_by(ENTRIES.c.entry)):
                 fault = books.add(row)
                 if fault:
@@ -594,7 +594,7 @@ class Ledger:
         heads = self._heads if writes or newest else None
         with self._store.transaction(writes=writes) as (connection, row):
             now = Transaction(connection, row, self._store.describe())
-            kept = None if heads is None else kept_head(heads, str(row["ledger"]))
+            kept = None if heads is None else load_head(heads, str(row["ledger"]))
             if kept is not None:
                 now.check_holds(kept, f"which was seen on this machine, so it is an older copy; {REMEDY}")
             yield now

@@ -34,7 +34,7 @@ from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import gaussian_sigma
-from equistrata.synth.measurements import Columns, Measurement, Merging, at_level, summed, tells_apart, total_estimate
+from equistrata.synth.measurements import Columns, Measurement, Merging, at_level, has_all_codes, summed, total_estimate
 from equistrata.synth.mechanisms.session import Session
 from equistrata.synth.models.coarsening import WIDE
 from equistrata.synth.noise_floors import below_floor, noise_floor, pair_noise, sum_noise
@@ -338,7 +338,7 @@ class Levels:
         Levels
             These levels, or a copy that is not `fine`.
         """
-        within = any(len(m.columns) > len(self.strata) and tells_apart(m, self.strata) for m in measurements)
+        within = any(len(m.columns) > len(self.strata) and has_all_codes(m, self.strata) for m in measurements)
         return self if within or not self.coarser else replace(self, fine=False)
 
     def measure_over_all(self, session: Session) -> Sequence[tuple[Columns, Rho]]:

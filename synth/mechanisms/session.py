@@ -35,7 +35,7 @@ from equistrata.synth.measurements import (
     Where,
     at_level,
     given,
-    tells_apart,
+    has_all_codes,
     total_estimate,
     varying,
 )
@@ -258,7 +258,7 @@ class Session:
         (parallel composition).
         """
         strata = Strata.over(self.table.schema, columns)
-        known = [measurement for measurement in self.measurements if tells_apart(measurement, columns)]
+        known = [measurement for measurement in self.measurements if has_all_codes(measurement, columns)]
         budgets = self.budget.parallel(self.budget.remaining, strata.keys, "strata in parallel")
         for place, (key, rows) in enumerate(strata.partition(self.table).items()):
             codes, left = strata.codes_of(key), budgets[key].remaining

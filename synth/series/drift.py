@@ -75,7 +75,7 @@ def predicted(state: State, month: int, strata: Columns) -> list[Former]:
     return [_drifted(each, _kappa(state, _kind(each, strata)) * gap) for each in state.known]
 
 
-def filtered(strata: Columns, state: State, month: int, measured: Sequence[Measurement]) -> Month:
+def filter_month(strata: Columns, state: State, month: int, measured: Sequence[Measurement]) -> Month:
     """Combine the measurements of a month with the state of a former month.
 
     The combination is post-processing and has no privacy cost.

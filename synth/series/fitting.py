@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from equistrata.data.strata import Key, Strata
 from equistrata.synth.measurements import Former, Measurement
 from equistrata.synth.series.choice import usable
-from equistrata.synth.series.drift import Month, filtered, predicted
+from equistrata.synth.series.drift import Month, filter_month, predicted
 from equistrata.synth.series.state import State, by_strata, of_strata
 
 
-def known_before(strata: Strata, state: State | None, month: int) -> list[Former]:
+def former_groupings(strata: Strata, state: State | None, month: int) -> list[Former]:
     """Return the former estimates that a mechanism uses before it measures a month.
 
     These are the marginals with merged codes, so that codes are merged in the same groups again. The marginals to
@@ -70,6 +70,6 @@ def after(
     own = of_strata(strata, measured)
     if state is None:
         return {key: list(found) for key, found in measured.items()}, State.of(month, own)
-    found: Month = filtered(strata.columns, state, month, own)
+    found: Month = filter_month(strata.columns, state, month, own)
     used = usable(strata.schema, strata.columns, found.measured, found.predicted)
     return by_strata(strata, [*found.measured, *used], measured), found.state

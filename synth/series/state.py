@@ -30,8 +30,8 @@ from equistrata.synth.measurements import (
     Merging,
     Where,
     given,
+    has_all_codes,
     root_mean_square,
-    tells_apart,
 )
 from equistrata.synth.storage import MARGINAL, marginal_in, shaped
 
@@ -313,7 +313,7 @@ def by_strata(strata: Strata, measured: Iterable[Measurement], keys: Iterable[Ke
             found[()].append(each)
         elif each.where:
             found[places[each.where]].append(replace(each, where=()))
-        elif len(each.columns) > len(strata.columns) and tells_apart(each, strata.columns):
+        elif len(each.columns) > len(strata.columns) and has_all_codes(each, strata.columns):
             for key, own in found.items():
                 own.append(given(each, strata.codes_of(key)))
     return found

@@ -17,7 +17,7 @@ from equistrata.data.schema import Schema
 from equistrata.data.strata import Key, Strata
 from equistrata.errors import InputError
 from equistrata.stats.laws import NOISE_L1, at_least_zero
-from equistrata.stats.proportional_fitting import with_sums
+from equistrata.stats.proportional_fitting import fit_margins
 from equistrata.stats.relative_sizes import LEAST_SIZE
 from equistrata.synth.measurements import (
     Columns,
@@ -28,9 +28,9 @@ from equistrata.synth.measurements import (
     at_level,
     cells_where,
     given,
+    has_all_codes,
     sum_groups,
     summed,
-    tells_apart,
     total_estimate,
 )
 from equistrata.synth.models.base import Tilting
@@ -83,8 +83,8 @@ def cut(
     reconciled = reconcile(measurements, strata, sizes)
     own = slices(reconciled, strata)
     sharpest = _SHARPEST * min((m.sigma for m in measurements if m.sigma), default=0.0)
-    plain = [m for m in reconciled if tells_apart(m, set(strata.columns) & set(m.columns))]
-    wider = [measurement for measurement in plain if not tells_apart(measurement, strata.columns)]
+    plain = [m for m in reconciled if has_all_codes(m, set(strata.columns) & set(m.columns))]
+    wider = [measurement for measurement in plain if not has_all_codes(measurement, strata.columns)]
     extras = predictions(predict_from_others(strata, own, wider), strata, sharpest) if shrinkage else []
     # The training of a mixture stops at the noise of the residuals, but reconciled sizes have no noise.
     if not engine.graphical:
@@ -115,7 +115,7 @@ def slices(measurements: Sequence[Measurement], strata: Strata) -> dict[Key, lis
     dict of tuple to list of Measurement
         The measurements of each stratum.
     """
-    within = [measurement for measurement in measurements if tells_apart(measurement, strata.columns)]
+    within = [measurement for measurement in measurements if has_all_codes(measurement, strata.columns)]
     return {key: [given(measurement, strata.codes_of(key)) for measurement in within] for key in strata.keys}
 
 
@@ -254,7 +254,7 @@ def _summing_to(
     """
     sums, most = [], []
     for columns in kept:
-        known = [summed(each, columns) for each in measurements if tells_apart(each, columns)]
+        known = [summed(each, columns) for each in measurements if has_all_codes(each, columns)]
         if not known or not all(each.sigma for each in known):  # public sums are already satisfied
             continue
         sigma = sum_noise(measurements, columns)
@@ -266,9 +266,9 @@ def _summing_to(
             sums.append(np.expand_dims(positive * (total / positive.sum()), others))
         else:
             most.append((np.expand_dims(positive, others), others))
-    table = with_sums(table, sums, _RAKINGS)
+    table = fit_margins(table, sums, _RAKINGS)
     modelled = [(table.sum(others, keepdims=True), positive) for positive, others in most]
-    return with_sums(
+    return fit_margins(
         table, [_at_most(each, positive) for each, positive in modelled if np.any(each > positive)], _RAKINGS
     )
 
@@ -313,7 +313,7 @@ def _axes(strata: Strata, sums: Iterable[Columns]) -> list[list[int]]:
 def _raked(table: Floats, like: Floats, kept: Iterable[Sequence[int]]) -> Floats:
     """Adjust a positive table to the sums of another table over some sets of axes."""
     summed_over = [tuple(axis for axis in range(table.ndim) if axis not in axes) for axes in kept]
-    return with_sums(table, [like.sum(others, keepdims=True) for others in summed_over], _RAKINGS)
+    return fit_margins(table, [like.sum(others, keepdims=True) for others in summed_over], _RAKINGS)
 
 
 def _table(strata: Strata, sizes: Mapping[Key, float], fixed: Columns | None = None) -> Floats:

@@ -48,7 +48,7 @@ class Changed:
         return Changed(self.exchanged + other.exchanged, self.moved + other.moved, self.replaced + other.replaced)
 
 
-def put_in_order(
+def enforce_rules(
     table: CodedTable,
     rng: np.random.Generator,
     more: Callable[[int], CodedTable],

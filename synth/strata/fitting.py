@@ -23,7 +23,7 @@ from equistrata.errors import InputError
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.counting import measure_marginal
-from equistrata.synth.measurements import Measurement, tells_apart
+from equistrata.synth.measurements import Measurement, has_all_codes
 from equistrata.synth.mechanisms.base import Fit, Mechanism, SharingMechanism
 from equistrata.synth.models.coarsening import Coarsening, modelled
 from equistrata.synth.models.columns.alone import proportions
@@ -313,7 +313,7 @@ def _each_stratum(
             raise InputError("a measurement is of a stratum that these strata lack; give those it was made for")
         if measurement.where:
             own[places[measurement.where]].append(replace(measurement, where=()))
-    wider = [m for m in measurements if not m.where and not tells_apart(m, strata.columns)]
+    wider = [m for m in measurements if not m.where and not has_all_codes(m, strata.columns)]
     extras = predict_from_others(strata, own, wider) if shrinkage else {key: [] for key in own}
     priors = proportions(strata.schema, wider) if shrinkage else {}
     models = {key: modelled(strata.rest(key), [*own[key], *extras[key]], engine, priors) for key in strata.keys}

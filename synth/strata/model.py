@@ -31,7 +31,7 @@ from equistrata.synth.measurements import Measurement, cells_where, total_estima
 from equistrata.synth.models.archive import Archive, Head, read_archive, write_archive
 from equistrata.synth.models.base import Model, Tilting, check_possible
 from equistrata.synth.models.storage import load_model, save_model
-from equistrata.synth.strata.exchange import Changed, put_in_order
+from equistrata.synth.strata.exchange import Changed, enforce_rules
 
 NOISY_SOURCE = "noisy counts (charged)"
 STRATIFIED_FORMAT = "equistrata stratified model 1"
@@ -168,7 +168,7 @@ class StratifiedModel:
             if not self.strata.schema.ordered:
                 return drawn
             whole = partial(self.strata.with_own, key)
-            found, times = put_in_order(drawn, rng, partial(model.sample, rng=rng), whole)
+            found, times = enforce_rules(drawn, rng, partial(model.sample, rng=rng), whole)
             if changed is not None:
                 changed.append(times)
             return found

@@ -58,7 +58,7 @@ CARD = {
 
 
 @dataclass(frozen=True)
-class Described:
+class ColumnDescription:
     """What a description asks of a release."""
 
     schema: Schema
@@ -72,7 +72,7 @@ def described(**card):
     columns = SAME | {name: declared for name, (declared, _) in OTHERS.items() if name != "W"}
     columns = {**columns, "SCORE": {"values": [0.5, 1.0]}}
     spec = {"columns": columns, "survey_weight": {"column": "W", "upper": weight["upper"]}}
-    return Described(Schema.from_dict(spec, "people"), CARD | card)
+    return ColumnDescription(Schema.from_dict(spec, "people"), CARD | card)
 
 
 def test_a_ddi_code_book_is_read_back_as_the_released_columns(tmp_path):

@@ -71,11 +71,11 @@ def test_a_command_that_is_not_on_the_path_is_named_as_it_was_called(monkeypatch
 
 
 def test_a_release_that_has_no_page_is_made_all_the_same(folder, monkeypatch, capsys):
-    def refuse(config):
+    def refuse(config, workers):
         raise InputError("its measurements were not published")
 
     monkeypatch.setattr(release_page, "expected_pages", refuse)
-    release_page.end_with_a_page(folder)
+    release_page.end_with_a_page(folder, workers=1)
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "no page: its measurements were not published" in shown.err

@@ -352,10 +352,12 @@ def test_digest_is_the_same_in_another_process_and_changes_with_the_declaration(
 
 
 def test_words_for_values_code_no_row(people):
-    worded = Schema.from_dict(yaml.safe_load(GOOD.replace("values: [1, 2]", "values: [1, 2], labels: {2: Female}")))
-    assert worded["sex"].words(2) == "Female"
-    assert worded["sex"].words(1) == "1"
-    assert worded.digest == people.digest
+    with_labels = Schema.from_dict(
+        yaml.safe_load(GOOD.replace("values: [1, 2]", "values: [1, 2], labels: {2: Female}"))
+    )
+    assert with_labels["sex"].words(2) == "Female"
+    assert with_labels["sex"].words(1) == "1"
+    assert with_labels.digest == people.digest
 
 
 @pytest.mark.parametrize("name", ["acs_employment", "acs_records", "acs_means"])

@@ -47,8 +47,8 @@ def test_an_open_column_has_no_codes_until_its_values_are_found() -> None:
     found = schema.with_values({"TOWN": ["01", "b"]})
     assert (found["TOWN"].values, found.open) == (("01", "b", "none", "other"), ())
     assert Schema.from_plain(asdict(found)) == found
-    assert schema.supposed()["TOWN"].size == MOST_FOUND + 2
-    assert len({schema.digest, found.digest, schema.supposed().digest}) == 3
+    assert schema.largest_possible()["TOWN"].size == MOST_FOUND + 2
+    assert len({schema.digest, found.digest, schema.largest_possible().digest}) == 3
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ def _planned_synthesis(settings: PlanSettings) -> tuple[Schema, dict[str, Any]]:
     raw = declared.released(settings.columns) if settings.columns else declared.selected()
     if raw.survey_weight is not None:
         check_weighed(raw.survey_weight, settings.strata, str(settings.synthesizer))
-    schema = raw.supposed()
+    schema = raw.largest_possible()
     _ = schema.sizes  # raises an error if a column has no bins
     _check_strata(settings, schema)
     _ = Strata.over(raw, settings.strata)  # raises an error if a column is open

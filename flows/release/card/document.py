@@ -96,7 +96,7 @@ class CardFacts:
     made : RunRecord
         The results of the run.
     account : mapping or None
-        The result of `Undertaking.statement`. If noise was drawn again after a crash, it has more than one charge.
+        The result of `ReleaseRun.statement`. If noise was drawn again after a crash, it has more than one charge.
     """
 
     plan: Plan

@@ -56,7 +56,7 @@ def describe(
     drawn : Drawn
         The result of `resample`.
     account : mapping or None, default=None
-        The part of the card about the ledger (see `Undertaking.statement`).
+        The part of the card about the ledger (see `ReleaseRun.statement`).
     """
     _lay_out(plan, work)
     by_key = kept_measurements(plan, work)

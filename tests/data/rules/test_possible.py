@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from equistrata.data.rules.possible import some_row
+from equistrata.data.rules.possible import any_row_possible
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 
@@ -22,7 +22,7 @@ def test_it_is_what_trying_every_row_finds(seed):
         )
     rows = [dict(zip(sizes, row, strict=True)) for row in product(*map(range, sizes.values()))]
     possible = any(not any(all(row[n] in codes for n, codes in rule.items()) for rule in rules) for row in rows)
-    assert some_row(sizes, rules) == possible
+    assert any_row_possible(sizes, rules) == possible
 
 
 def schema(impossible):

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from equistrata.eval.report.charts import MARKERS, Chart, Panel, shade
-from equistrata.eval.report.group_errors import Shown
+from equistrata.eval.report.group_errors import ReportedNumber
 from equistrata.eval.report.words import count
 from equistrata.flows.cli.reading.figure import save_plot
 
@@ -20,7 +20,9 @@ def marks(panel, label):
 
 
 def test_a_number_is_at_its_place_and_its_interval_ends_where_the_axis_does():
-    panel = Panel({"one": {"a": Shown(0.1, 0.001, 5.0)}, "two": {"a": Shown(1.0)}}, limits=(0.01, 1.0))
+    panel = Panel(
+        {"one": {"a": ReportedNumber(0.1, 0.001, 5.0)}, "two": {"a": ReportedNumber(1.0)}}, limits=(0.01, 1.0)
+    )
     (line,), found = marks(panel, "a")
     assert (line["x1"], line["x2"]) == ("0.0%", "100.0%")
     assert [x for x, _ in found] == ["100.0%", "50.0%", "100.0%"]  # the arrow is for the end that is cut off
@@ -29,7 +31,7 @@ def test_a_number_is_at_its_place_and_its_interval_ends_where_the_axis_does():
 
 
 def test_what_is_below_the_noise_floor_is_hollow_and_dotted():
-    panel = Panel({"one": {"a": Shown(0.1, 0.05, 0.2, "noise"), "b": Shown(0.2, 0.1, 0.4)}})
+    panel = Panel({"one": {"a": ReportedNumber(0.1, 0.05, 0.2, "noise"), "b": ReportedNumber(0.2, 0.1, 0.4)}})
     for label, dotted, face in (("a", True, "var(--paper)"), ("b", False, "var(--series1)")):
         (line,), ((_, mark),) = marks(panel, label)
         assert ("stroke-dasharray" in line, mark["fill"]) == (dotted, face)
@@ -45,24 +47,28 @@ def test_what_is_below_the_noise_floor_is_hollow_and_dotted():
 )
 def test_the_numbers_of_an_axis_have_room(least, most, left):
     """Regression test: the sizes of large tables overlapped."""
-    panel = Panel({"": {"small": Shown(least), "large": Shown(most)}}, shown=count, letters=18)
+    panel = Panel({"": {"small": ReportedNumber(least), "large": ReportedNumber(most)}}, shown=count, letters=18)
     assert re.findall(">([0-9,]+)</text>", panel.scale) == left
 
 
 def test_numbers_of_no_size_have_an_axis():
-    for panel in (Panel({}), Panel({"one": {"a": Shown(0.0)}}), Panel({"one": {}}, log=False, limits=(0.0, 1.0))):
+    for panel in (
+        Panel({}),
+        Panel({"one": {"a": ReportedNumber(0.0)}}),
+        Panel({"one": {}}, log=False, limits=(0.0, 1.0)),
+    ):
         assert len(panel.ticks) >= 2
         ElementTree.fromstring(panel.strip("a"))
 
 
 def test_a_legend_names_each_kind_of_mark_that_is_there_and_no_other():
-    whole, hidden = Shown(0.1, 0.05, 0.2), Shown(0.1, 0.0, 0.9, "noise")
+    whole, hidden = ReportedNumber(0.1, 0.05, 0.2), ReportedNumber(0.1, 0.0, 0.9, "noise")
 
     def legend(numbers, **more):
         panel = Panel({"one": numbers}, **more)
         return [words for _, words in Chart("n", "t", "r", "d", {"": ({}, (panel,))}, ["estimate"]).legend]
 
-    assert legend({"a": Shown(0.1), "b": Shown(None, note="not known")}) == ["estimate"]
+    assert legend({"a": ReportedNumber(0.1), "b": ReportedNumber(None, note="not known")}) == ["estimate"]
     assert legend({"a": whole}) == ["estimate", "interval"]
     assert legend({"a": hidden}, reference=1.0) == ["estimate", "cannot be judged", "best value"]
 

@@ -41,7 +41,7 @@ from equistrata.data.table import CodedTable
 from equistrata.eval.audit.internal import MeanComparison
 from equistrata.eval.audit.noisy_number import NoisyNumber
 from equistrata.eval.report.exhibits import exhibits
-from equistrata.eval.report.group_errors import Shown
+from equistrata.eval.report.group_errors import ReportedNumber
 from equistrata.eval.report.page import SCHEMA as DOCUMENT_SCHEMA
 from equistrata.eval.report.page import write_report
 from equistrata.eval.report.tables import WRITTEN, csv_files, published_means, summary
@@ -247,32 +247,32 @@ def test_the_verdict_names_the_group_that_was_spoiled(public, internal, pages):
 def sentences_of(report, **errors):
     """The sentences on the first release's groups if they had these errors in all columns."""
     found = report.findings[0]
-    of = {label.replace("_", "="): shown for label, shown in errors.items()} | {"all": Shown(0.01, 0.0, 0.04)}
+    of = {label.replace("_", "="): shown for label, shown in errors.items()} | {"all": ReportedNumber(0.01, 0.0, 0.04)}
     return list(_on_groups(replace(found, errors=dict.fromkeys(found.averaged, of)), report.about))
 
 
-GOOD = Shown(0.01, 0.005, 0.015)
-HIDDEN = Shown(0.3, 0.0, 0.9, "± wider than the value")
+GOOD = ReportedNumber(0.01, 0.005, 0.015)
+HIDDEN = ReportedNumber(0.3, 0.0, 0.9, "± wider than the value")
 
 
 @pytest.mark.parametrize(
     ("y", "first"),
     [
-        (Shown(0.3, 0.041, 0.5), "fair serves G y worst: the means of this group are off by 30"),
+        (ReportedNumber(0.3, 0.041, 0.5), "fair serves G y worst: the means of this group are off by 30"),
         (
-            Shown(0.3, 0.039, 0.5),
+            ReportedNumber(0.3, 0.039, 0.5),
             "Which group fair serves worst is not known. Their intervals leave 3 of them: G y, off",
         ),
     ],
 )
 def test_no_group_is_called_the_worst_where_intervals_hold_another(public, y, first):
-    alike = Shown(0.01, 0.0, 0.04)
+    alike = ReportedNumber(0.01, 0.0, 0.04)
     assert sentences_of(public, G_x=alike, G_y=y, G_z=alike)[0].startswith(first)
 
 
 def test_a_worst_group_is_apart_from_all_others_and_not_from_the_best_alone(public):
     """Regression test: G y was called the worst group, but the error of G x may be twice as large."""
-    said = sentences_of(public, G_x=Shown(0.2, 0.03, 0.6), G_y=Shown(0.3, 0.041, 0.5), G_z=GOOD)
+    said = sentences_of(public, G_x=ReportedNumber(0.2, 0.03, 0.6), G_y=ReportedNumber(0.3, 0.041, 0.5), G_z=GOOD)
     assert said[0].startswith(
         "Which group fair serves worst is not known. Their intervals leave 2 of them: G y, off by"
     )
@@ -294,10 +294,10 @@ def test_headline_table_and_figure_name_one_worst_group_or_none(public, numbers)
     """
     labels = ("G=x", "G=y", "G=z")
     of = {
-        label: Shown(value, max(value - far, 0.0), value + far, "noise" if hidden else "")
+        label: ReportedNumber(value, max(value - far, 0.0), value + far, "noise" if hidden else "")
         for label, (value, far, hidden) in zip(labels, numbers, strict=True)
     }
-    of["all"] = Shown(0.1, 0.0, 0.2)
+    of["all"] = ReportedNumber(0.1, 0.0, 0.2)
     (one, *_) = public.findings
     found = replace(one, errors=dict.fromkeys(one.averaged, of))
     report = replace(public, releases=public.releases[:1], audits=public.audits[:1])

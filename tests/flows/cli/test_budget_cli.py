@@ -16,7 +16,7 @@ from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.plan import Plan
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.fingerprint import Fingerprint
-from equistrata.privacy.ledger.ledger import Ledger, Particulars
+from equistrata.privacy.ledger.ledger import ChargeDetails, Ledger
 from equistrata.privacy.ledger.series import Series
 
 PRICE = Rho.from_epsilon_delta(1, 1e-9)
@@ -46,12 +46,12 @@ def books(tmp_path):
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.create("people", 3, 1e-9)
     for name in ("monthly-2026-09-1f0c9aa0", "monthly-2026-10-77d1e0b2"):
-        ledger.commit(ledger.reserve("people", PRICE, name, Particulars(mechanism="MST", strata="SEX × RAC1P")))
+        ledger.commit(ledger.reserve("people", PRICE, name, ChargeDetails(mechanism="MST", strata="SEX × RAC1P")))
     again = ledger.reserve(
         "people",
         Rho(0.001),
         "monthly-2026-10-77d1e0b2",
-        Particulars(reason="noise drawn again after a crash: synthesis"),
+        ChargeDetails(reason="noise drawn again after a crash: synthesis"),
     )
     ledger.fail(again)
     return ledger
@@ -119,7 +119,7 @@ def test_the_same_in_json_and_in_words(budget, books):
 
 def test_the_charge_of_a_killed_audit_can_be_settled(budget, books, tmp_path, monkeypatch, capsys):
     """This charge used to remain reserved, and the message did not contain the command for it."""
-    books.reserve("people", Rho(0.001), "audit-people-77d1e0b2", Particulars(mechanism="public audit"))
+    books.reserve("people", Rho(0.001), "audit-people-77d1e0b2", ChargeDetails(mechanism="public audit"))
     left = books.remaining("people")
     _, told, _ = budget("show", "--ledger", "ledger.db")
     assert "1 of the charges" in told
@@ -172,7 +172,7 @@ def test_a_forecast_of_a_series_counts_its_months(budget, books, tmp_path):
     assert (found["month"], found["months"], found["months_left"]) == (1, 12, 12)
     assert found["price"] == float(month)
     series = Series(found["series"], 12, 0.5, 1e-9)
-    books.commit(books.reserve("people", month, "one", Particulars(parts=(series.mark,))))
+    books.commit(books.reserve("people", month, "one", ChargeDetails(parts=(series.mark,))))
     books.commit(books.reserve("people", books.remaining("people") - month * 3, "rest"))
     found = as_json(budget, "forecast", "--config", "monthly.yaml")
     assert (found["month"], found["months"], found["months_left"]) == (2, 11, 3)
@@ -268,7 +268,7 @@ def test_accounts_of_the_same_people_are_shown_with_their_sum(budget, books):
 def test_a_lost_key_is_set_anew_once_and_history_shows_it(budget, books, tmp_path):
     key = tmp_path / "ledger.db.key"
     print_of = Fingerprint.of(b"", {"rows": "", "columns": {}}, books.key(), books.identity)
-    books.reserve("people", Rho(1e-6), "old", Particulars(fingerprint=str(print_of)))
+    books.reserve("people", Rho(1e-6), "old", ChargeDetails(fingerprint=str(print_of)))
     key.unlink()
     code, _, error = budget("create", "others", "--epsilon", 1, "--delta", 1e-9, "--ledger", "ledger.db")
     assert (code, "set a new key: equistrata budget key" in " ".join(error.split())) == (2, True)

@@ -14,7 +14,7 @@ from plain_release import release
 
 from equistrata.errors import InputError
 from equistrata.flows.cli import release as cli
-from equistrata.flows.run.foreground import WHOLE, tell
+from equistrata.flows.run.foreground import WHOLE, report_progress
 
 PUBLISH, LANDING, NEW = (f"equistrata.flows.{name}" for name in ("publication.publish", "run.landing", "run.new_files"))
 # Each entry is a command, and the call before or after which it is stopped.
@@ -128,7 +128,7 @@ AFTER = {
 def no_prefect(monkeypatch):
     def run_release(config, verbose=False, server=None):
         release(config.model_dump(exclude_none=True), served=False)
-        tell(WHOLE)
+        report_progress(WHOLE)
         return Path(config.output)
 
     @contextmanager

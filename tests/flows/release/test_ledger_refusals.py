@@ -14,7 +14,7 @@ from forked_cli import forked_cli
 from left_in import left_in
 
 from equistrata.privacy.budget import Rho
-from equistrata.privacy.ledger.ledger import Ledger, Particulars
+from equistrata.privacy.ledger.ledger import ChargeDetails, Ledger
 from equistrata.privacy.ledger.sqlite import key_file
 
 
@@ -64,7 +64,7 @@ def books(tmp_path):
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.create("people", 3, 1e-9)
     for name in ("september", "october"):
-        ledger.commit(ledger.reserve("people", Rho(0.001), name, Particulars(mechanism="MST"), who="steward@office"))
+        ledger.commit(ledger.reserve("people", Rho(0.001), name, ChargeDetails(mechanism="MST"), who="steward@office"))
     return ledger.path
 
 

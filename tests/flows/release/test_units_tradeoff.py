@@ -1,7 +1,7 @@
 """The tight audit of the steps of a release with one additional unit, from the file to the last measurement.
 
 The rows are read, bounded and coded by `reading.partition` with the same key, and are measured at the prices of the
-plan, which `Undertaking` charges. All measurements and selections are used by an attacker that knows both tables (see
+plan, which `ReleaseRun` charges. All measurements and selections are used by an attacker that knows both tables (see
 `tradeoff`). The noise has a seed. Only one of the known faults is included in the fast tests, because all of the faults
 are also tested in `test_units.py`.
 """

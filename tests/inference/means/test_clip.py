@@ -20,7 +20,7 @@ from equistrata.inference.means.clip import (
     shell_edges,
 )
 from equistrata.inference.means.coinpress import Coinpress
-from equistrata.inference.means.lattice import Purchase, noisy_histogram
+from equistrata.inference.means.lattice import GaussianCharge, noisy_histogram
 from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
 from equistrata.privacy.noise import SeededNoise
 
@@ -32,7 +32,7 @@ def choose(values, seed=1, bounds=FREE, variance=None):
     rows.
     """
     shells = Shells.around(Clip(-20.0, 20.0), 10.0, bounds)
-    purchase = Purchase(Rho(0.04), Budget(Rho(0.04)), SeededNoise(seed), "tail histogram")
+    purchase = GaussianCharge(Rho(0.04), Budget(Rho(0.04)), SeededNoise(seed), "tail histogram")
     counts, sigma = noisy_histogram(values, shells.edges, REPLACE_ONE, purchase)
     variance = variance or (lambda low, high: ((high - low) / len(values)) ** 2 / 0.6)
     return shells.best_clip(counts, sigma, len(values), variance)
@@ -142,7 +142,7 @@ def test_nothing_is_expected_where_nothing_can_lie():
 def test_rows_at_a_bound_are_counted_by_themselves():
     shells = Shells.around(Clip(-20.0, 20.0), 10.0, (-32.0, 31.0))
     values = np.concatenate([np.zeros(50), np.full(3, 25.0), np.full(7, 31.0), np.full(5, -32.0), np.full(2, -30.0)])
-    purchase = Purchase(Rho(1e9), Budget(Rho(1e9)), SeededNoise(1), "tail histogram")
+    purchase = GaussianCharge(Rho(1e9), Budget(Rho(1e9)), SeededNoise(1), "tail histogram")
     counts, _ = noisy_histogram(values, shells.edges, REPLACE_ONE, purchase)
     assert [side.tolist() for side in shells.sides(counts)] == [[2, 5], [3, 7]]
 

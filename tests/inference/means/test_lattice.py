@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equistrata.inference.means.lattice import HALF, Purchase, lattice_sum, lattice_unit, noisy_histogram
+from equistrata.inference.means.lattice import HALF, GaussianCharge, lattice_sum, lattice_unit, noisy_histogram
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Rho
 from equistrata.privacy.noise import SeededNoise
 
@@ -29,7 +29,7 @@ def test_sum_is_that_of_clipped_rows():
 
 def test_histogram_pays_for_the_relation():
     add, replace = (
-        noisy_histogram(np.zeros(3), [0, 1], r, Purchase(Rho(0.5), Budget(Rho(0.5)), SeededNoise(1), "shells"))[1]
+        noisy_histogram(np.zeros(3), [0, 1], r, GaussianCharge(Rho(0.5), Budget(Rho(0.5)), SeededNoise(1), "shells"))[1]
         for r in (ADD_REMOVE, REPLACE_ONE)
     )
     assert (add, replace) == pytest.approx((1.0, 2**0.5))

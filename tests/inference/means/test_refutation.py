@@ -7,7 +7,7 @@ import pytest
 from estimators import coinpress_mean, laplace_mean, stratified_coinpress, stratified_laplace_mean
 from refutation import HalvedNoise, empirical_epsilon
 
-from equistrata.inference.means.lattice import Purchase, noisy_histogram, noisy_sum
+from equistrata.inference.means.lattice import GaussianCharge, noisy_histogram, noisy_sum
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Rho
 from equistrata.privacy.noise import SeededNoise
 
@@ -100,7 +100,7 @@ def histogram(relation):
     """
 
     def statistic(rows, noise):
-        counts, _ = noisy_histogram(rows, [0.0, 1.0, 2.0], relation, Purchase(RHO, Budget(RHO), noise, "shells"))
+        counts, _ = noisy_histogram(rows, [0.0, 1.0, 2.0], relation, GaussianCharge(RHO, Budget(RHO), noise, "shells"))
         return counts[1] - counts[0]
 
     return statistic
@@ -121,7 +121,7 @@ def test_histogram_needs_the_sensitivity_of_its_relation(relation, caught):
 @pytest.mark.parametrize(("relation", "caught"), [(REPLACE_ONE, False), (ADD_REMOVE, True)])
 def test_sum_needs_the_sensitivity_of_its_relation(relation, caught):
     def statistic(rows, noise):
-        return noisy_sum(rows, 0.0, 1.0, relation, Purchase(RHO, Budget(RHO), noise, "sum"))
+        return noisy_sum(rows, 0.0, 1.0, relation, GaussianCharge(RHO, Budget(RHO), noise, "sum"))
 
     assert (bound(statistic, LOW, REPLACED) > RHO.epsilon(DELTA)) == caught
 

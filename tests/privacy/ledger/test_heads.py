@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from equistrata.privacy.budget import Rho
-from equistrata.privacy.ledger.heads import head_file, keep_head, kept_head
+from equistrata.privacy.ledger.heads import head_file, keep_head, load_head
 from equistrata.privacy.ledger.ledger import Head, Ledger, LedgerError, OlderCopy
 
 TINY = Rho(0.0001)
@@ -85,7 +85,7 @@ def test_an_older_copy_is_refused_by_all_that_writes_and_by_verify(opened, place
         assert error.value.exit_code == 2, name
     assert Ledger(old).head == before
     assert copy.spent("people") == TINY, "it can be looked at"
-    assert kept_head(heads, ledger.identity) == ledger.head, "and moves nothing"
+    assert load_head(heads, ledger.identity) == ledger.head, "and moves nothing"
     charge(ledger, "four")
     assert ledger.verify() == ledger.head
 
@@ -113,19 +113,19 @@ def test_what_is_kept_is_never_ahead(opened, place, heads, monkeypatch):
         ledger.reserve("nobody", TINY, "one")
     with pytest.raises(LedgerError, match="anchored"):
         ledger.verify([Head(1, "0" * 64)])
-    assert kept_head(heads, ledger.identity) == head
+    assert load_head(heads, ledger.identity) == head
     # The process is killed at this point.
     monkeypatch.setattr("equistrata.privacy.ledger.ledger.keep_head", lambda *given: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         ledger.reserve("people", TINY, "one")
     monkeypatch.undo()
     ledger.verify()  # the same is true for a file that claims to be this ledger
-    assert (ledger.head.entries, kept_head(heads, ledger.identity)) == (2, head)
-    assert ledger.verify(keep=True) == kept_head(heads, ledger.identity)
+    assert (ledger.head.entries, load_head(heads, ledger.identity)) == (2, head)
+    assert ledger.verify(keep=True) == load_head(heads, ledger.identity)
     charge(opened(), "two")
-    assert kept_head(heads, ledger.identity) == ledger.head == ledger.verify()
+    assert load_head(heads, ledger.identity) == ledger.head == ledger.verify()
     keep_head(heads, ledger.identity, head)  # a slower process is the last to write
-    assert kept_head(heads, ledger.identity) == ledger.head
+    assert load_head(heads, ledger.identity) == ledger.head
 
 
 def test_of_many_that_charge_at_once_the_newest_head_stays(opened, heads):
@@ -144,7 +144,7 @@ def test_of_many_that_charge_at_once_the_newest_head_stays(opened, heads):
     for thread in threads:
         thread.join()
     assert (faults, ledger.head.entries) == ([], 41)
-    assert kept_head(heads, ledger.identity) == ledger.head
+    assert load_head(heads, ledger.identity) == ledger.head
     assert [path.name for path in heads.iterdir()] == [head_file(heads, ledger.identity).name]
 
 

@@ -18,7 +18,7 @@ from racers import race
 from equistrata.privacy.budget import REPLACE_ONE, BudgetExceeded, Rho
 from equistrata.privacy.ledger import tables as ledger_tables
 from equistrata.privacy.ledger.fingerprint import Fingerprint
-from equistrata.privacy.ledger.ledger import Head, Ledger, LedgerError, Particulars
+from equistrata.privacy.ledger.ledger import ChargeDetails, Head, Ledger, LedgerError
 from equistrata.privacy.ledger.sqlite import _connect
 from equistrata.privacy.ledger.transaction import Transaction
 
@@ -35,7 +35,7 @@ def made_once(tmp_path_factory):
             "people" if number % 3 else "patients",
             Rho(0.0007),
             f"release-{number}",
-            Particulars(
+            ChargeDetails(
                 mechanism="MST",
                 strata="SEX × RAC1P",
                 parts=["synthesis", "stratified mean of PAY"],
@@ -127,12 +127,12 @@ def test_one_release_is_charged_once_unless_a_reason_is_given(ledger):
         ledger.reserve("people", Rho(0.001), "november")
     with pytest.raises(LedgerError, match="never charged"):
         ledger.reserve(
-            "people", Rho(0.001), "december", Particulars(reason="noise drawn again after a crash: synthesis")
+            "people", Rho(0.001), "december", ChargeDetails(reason="noise drawn again after a crash: synthesis")
         )
     ledger.create("patients", 1, 1e-9)
     ledger.reserve("patients", Rho(0.001), "november")
     again = ledger.reserve(
-        "people", Rho(0.0005), "november", Particulars(reason="noise drawn again after a crash: synthesis")
+        "people", Rho(0.0005), "november", ChargeDetails(reason="noise drawn again after a crash: synthesis")
     )
     charges = ledger.charges("people", "november")
     assert [charge.entry.rho for charge in charges] == [Rho(0.001), Rho(0.0005)]
@@ -148,7 +148,7 @@ def test_entries_say_what_a_regulator_asks(ledger):
         "people",
         Rho.from_epsilon_delta(1, 1e-9),
         "nov",
-        Particulars(
+        ChargeDetails(
             mechanism="MST", strata="SEX", parts=["synthesis"], epsilon=1, delta=1e-9, fingerprint=told, config="cd"
         ),
     )
@@ -162,8 +162,8 @@ def test_entries_say_what_a_regulator_asks(ledger):
 
 
 def test_amounts_under_another_relation_do_not_add_up(ledger):
-    with pytest.raises(LedgerError, match="does not add up"):
-        ledger.reserve("people", Rho(0.001), "r", Particulars(relation=REPLACE_ONE))
+    with pytest.raises(LedgerError, match="cannot be added; use the same relation"):
+        ledger.reserve("people", Rho(0.001), "r", ChargeDetails(relation=REPLACE_ONE))
 
 
 @pytest.mark.parametrize("name", ["", " people", "a\nb", "x" * 101])

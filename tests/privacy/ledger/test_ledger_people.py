@@ -9,7 +9,7 @@ import pytest
 
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.fingerprint import Fingerprint
-from equistrata.privacy.ledger.ledger import Ledger, LedgerError, Particulars
+from equistrata.privacy.ledger.ledger import ChargeDetails, Ledger, LedgerError
 from equistrata.privacy.ledger.transaction import Transaction
 
 KEY, FOREIGN = "k" * 32, "j" * 32
@@ -28,7 +28,7 @@ def ledger(place, monkeypatch):
     made = Ledger(place)
     made.create("people", 2, 1e-9)
     made.create("patients", 1, 1e-6)
-    made.reserve("people", Rho(0.001), "one", Particulars(fingerprint=print_of(made, "census")))
+    made.reserve("people", Rho(0.001), "one", ChargeDetails(fingerprint=print_of(made, "census")))
     return made
 
 
@@ -41,15 +41,15 @@ def rows(ledger):
 def test_the_same_rows_under_a_second_name_are_refused_and_nothing_is_charged(ledger, rows):
     before = ledger.head
     with pytest.raises(LedgerError, match=r"those of data set 'people' \(release 'one'\).*--same-people-as people"):
-        ledger.reserve("patients", Rho(0.001), "two", Particulars(fingerprint=rows("census")))
+        ledger.reserve("patients", Rho(0.001), "two", ChargeDetails(fingerprint=rows("census")))
     with pytest.raises(LedgerError, match="those of data set 'people'"):
-        ledger.reserve("patients", Rho(0.001), "two", Particulars(fingerprint=rows("census", "abcdef")))
+        ledger.reserve("patients", Rho(0.001), "two", ChargeDetails(fingerprint=rows("census", "abcdef")))
     assert (ledger.head, ledger.spent("patients")) == (before, Rho(0))
-    ledger.reserve("patients", Rho(0.001), "two", Particulars(fingerprint=rows("hospital")))
-    ledger.reserve("people", Rho(0.001), "three", Particulars(fingerprint=rows("census")))
-    ledger.reserve("people", Rho(0.001), "four", Particulars(fingerprint=rows("census of another month")))
+    ledger.reserve("patients", Rho(0.001), "two", ChargeDetails(fingerprint=rows("hospital")))
+    ledger.reserve("people", Rho(0.001), "three", ChargeDetails(fingerprint=rows("census")))
+    ledger.reserve("people", Rho(0.001), "four", ChargeDetails(fingerprint=rows("census of another month")))
     with pytest.raises(LedgerError, match="'patients'"):
-        ledger.reserve("people", Rho(0.001), "five", Particulars(fingerprint=rows("hospital")))
+        ledger.reserve("people", Rho(0.001), "five", ChargeDetails(fingerprint=rows("hospital")))
     ledger.verify()
 
 
@@ -58,9 +58,9 @@ def test_a_steward_may_say_that_they_are_the_same_people_and_then_their_budgets_
     ledger.create("wave", 1, 1e-9, same_people_as=["panel"])
     assert ledger.account("panel").same_people_as == ("people",)
     for name in ("panel", "wave"):
-        ledger.reserve(name, Rho(0.001), name, Particulars(fingerprint=rows("census")))
+        ledger.reserve(name, Rho(0.001), name, ChargeDetails(fingerprint=rows("census")))
     with pytest.raises(LedgerError, match="'people'"):
-        ledger.reserve("patients", Rho(0.001), "two", Particulars(fingerprint=rows("census")))
+        ledger.reserve("patients", Rho(0.001), "two", ChargeDetails(fingerprint=rows("census")))
     (group,) = ledger.same_people()
     together = sum((ledger.budget(name) for name in group.datasets), start=Rho(0))
     assert (group.datasets, group.rho, group.delta) == (("people", "panel", "wave"), together, 1e-9)
@@ -87,7 +87,7 @@ def test_fingerprints_that_cannot_be_compared_are_no_way_around(ledger, rows):
         ledger.reserve("patients", Rho(0.001), "two")
     for dataset in ("people", "patients"):
         with pytest.raises(LedgerError, match=r"made with another key; bring that key back.*equistrata budget key"):
-            ledger.reserve(dataset, Rho(1e-6), "two", Particulars(fingerprint=rows("nobody", key=FOREIGN)))
+            ledger.reserve(dataset, Rho(1e-6), "two", ChargeDetails(fingerprint=rows("nobody", key=FOREIGN)))
     assert ledger.head == before
     ledger.reserve("people", Rho(0.001), "two")
 
@@ -99,7 +99,7 @@ def test_the_key_is_set_with_an_account_and_a_foreign_one_is_refused_before_any_
     monkeypatch.delenv("EQUISTRATA_LEDGER_KEY", raising=False)
     ledger = Ledger(place)
     ledger.create("people", 1, 1e-9, key=KEY)
-    foreign = Particulars(fingerprint=print_of(ledger, "census", key=FOREIGN))
+    foreign = ChargeDetails(fingerprint=print_of(ledger, "census", key=FOREIGN))
     for name in ("people", "again"):
         with pytest.raises(LedgerError, match="another key"):
             ledger.reserve("people", Rho(1e-6), name, foreign)
@@ -107,7 +107,7 @@ def test_the_key_is_set_with_an_account_and_a_foreign_one_is_refused_before_any_
         ledger.create("patients", 1, 1e-9, key=FOREIGN)
     assert [account.dataset for account in ledger.accounts()] == ["people"]
     ledger.create("patients", 1, 1e-9, key=KEY)
-    ledger.reserve("patients", Rho(0.001), "two", Particulars(fingerprint=print_of(ledger, "hospital")))
+    ledger.reserve("patients", Rho(0.001), "two", ChargeDetails(fingerprint=print_of(ledger, "hospital")))
     if ledger.path is None:  # a key is made for a file
         ledger.create("third", 1, 1e-9)
         assert ledger.key_name == print_of(ledger, "x")[4:20], "a steward without it changes nothing"
@@ -118,7 +118,7 @@ def test_a_ledger_whose_steward_has_no_key_takes_no_fingerprint_until_he_sets_on
     monkeypatch.delenv("EQUISTRATA_LEDGER_KEY", raising=False)
     ledger = Ledger(new_database())
     ledger.create("people", 1, 1e-9)
-    told = Particulars(fingerprint=print_of(ledger, "census"))
+    told = ChargeDetails(fingerprint=print_of(ledger, "census"))
     with pytest.raises(LedgerError, match=r"opened without a key for fingerprints; use none.*equistrata budget key"):
         ledger.reserve("people", Rho(1e-6), "one", told)
     with pytest.raises(LedgerError, match="no key for fingerprints is at hand"):
@@ -132,9 +132,9 @@ def test_a_release_that_is_charged_again_has_the_rows_of_its_first_charge(ledger
     """A second charge must not be able to add another key or other rows."""
     for other in (rows("nobody", key=FOREIGN), rows("hospital"), None):
         with pytest.raises(LedgerError, match="charged for other rows"):
-            ledger.reserve("people", Rho(1e-6), "one", Particulars(fingerprint=other, reason="noise drawn again"))
+            ledger.reserve("people", Rho(1e-6), "one", ChargeDetails(fingerprint=other, reason="noise drawn again"))
     ledger.set_key(FOREIGN)
-    ledger.reserve("people", Rho(1e-6), "one", Particulars(fingerprint=rows("census"), reason="noise drawn again"))
+    ledger.reserve("people", Rho(1e-6), "one", ChargeDetails(fingerprint=rows("census"), reason="noise drawn again"))
 
 
 @pytest.fixture
@@ -161,11 +161,11 @@ def test_a_ledger_with_a_foreign_charge_is_repaired_by_an_entry_of_the_steward(l
     compared.
     """
     ledger, rows = legacy, partial(print_of, legacy)
-    honest, census = Particulars(fingerprint=rows("hospital")), Particulars(fingerprint=rows("census"))
+    honest, census = ChargeDetails(fingerprint=rows("hospital")), ChargeDetails(fingerprint=rows("census"))
     if later:
         ledger.reserve("people", Rho(0.001), "one", census)
         monkeypatch.setattr("equistrata.privacy.ledger.ledger.check_people", lambda *given: None)
-    ledger.reserve("people", Rho(1e-6), "forged", Particulars(fingerprint=rows("nobody", key=FOREIGN)))
+    ledger.reserve("people", Rho(1e-6), "forged", ChargeDetails(fingerprint=rows("nobody", key=FOREIGN)))
     monkeypatch.undo()
     monkeypatch.setenv("EQUISTRATA_LEDGER_KEY", KEY)
     if not later:
@@ -181,7 +181,7 @@ def test_a_ledger_with_a_foreign_charge_is_repaired_by_an_entry_of_the_steward(l
         with pytest.raises(LedgerError, match="those of data set 'people'"):
             ledger.reserve("patients", Rho(0.001), "three", census)
     with pytest.raises(LedgerError, match="another key"):
-        ledger.reserve("people", Rho(1e-6), "forged again", Particulars(fingerprint=rows("nobody", key=FOREIGN)))
+        ledger.reserve("people", Rho(1e-6), "forged again", ChargeDetails(fingerprint=rows("nobody", key=FOREIGN)))
     assert ledger.spent("people") == spent, "a repair refunds nothing"
     (entry,) = [entry for entry in ledger.history() if entry.kind == "key"]
     assert (entry.dataset, entry.rho, entry.fingerprint) == ("", Rho(0), f"key={ledger.key_name}")
@@ -196,14 +196,14 @@ def test_charges_without_fingerprints_are_no_hindrance(place, monkeypatch):
         ledger.reserve(name, Rho(0.001), "one")
     if ledger.path is not None:
         told = Fingerprint.of(b"", {"rows": "", "columns": {}}, ledger.key(), ledger.identity)
-        ledger.reserve("people", Rho(0.001), "two", Particulars(fingerprint=str(told)))
+        ledger.reserve("people", Rho(0.001), "two", ChargeDetails(fingerprint=str(told)))
 
 
 def test_of_names_that_charge_the_same_rows_at_once_one_wins(place):
     ledger, told = Ledger(place), []
     for racer in range(6):
         ledger.create(f"people {racer}", 1, 1e-9, key=KEY)
-    census = Particulars(fingerprint=print_of(ledger, "census"))
+    census = ChargeDetails(fingerprint=print_of(ledger, "census"))
     start = threading.Barrier(6)
 
     def charge(racer):

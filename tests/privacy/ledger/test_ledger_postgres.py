@@ -15,7 +15,7 @@ import pytest
 from equistrata.privacy.budget import BudgetExceeded, Rho
 from equistrata.privacy.ledger import postgres as ledger_postgres
 from equistrata.privacy.ledger.fingerprint import Fingerprint
-from equistrata.privacy.ledger.ledger import Ledger, LedgerError, Particulars
+from equistrata.privacy.ledger.ledger import ChargeDetails, Ledger, LedgerError
 from equistrata.privacy.ledger.transaction import Transaction
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra 'postgres')")
@@ -63,9 +63,9 @@ def worker(urls):
     steward.create("patients", 1, 1e-6, key="k" * 32)
     ledger = Ledger(urls["worker"])
     ledger.commit(
-        ledger.reserve("people", Rho(0.001), "first", Particulars(parts=["synthesis"], epsilon=0.1, delta=1e-9))
+        ledger.reserve("people", Rho(0.001), "first", ChargeDetails(parts=["synthesis"], epsilon=0.1, delta=1e-9))
     )
-    ledger.reserve("people", Rho(0.001), "open", Particulars(parts=["synthesis"]))
+    ledger.reserve("people", Rho(0.001), "open", ChargeDetails(parts=["synthesis"]))
     return ledger
 
 
@@ -212,7 +212,7 @@ def test_what_is_hashed_in_the_database_is_what_python_hashes(worker, words):
         "people",
         Rho(Fraction(3, 70000)),
         f"r{len(words)}",
-        Particulars(
+        ChargeDetails(
             parts=[words, "b"], epsilon=1e-05, delta=1e-300, mechanism=words, strata=words, config=words, journal=words
         ),
         who=words,
@@ -283,7 +283,7 @@ def test_a_fingerprint_of_the_workers_own_making_blocks_no_other_account(worker,
         connection.execute(charge().replace("NULL, NULL, NULL, 'me'", f"'{foreign}', NULL, NULL, 'me'"))
     assert refused.value.sqlstate == ledger_postgres.OTHER_KEY
     steward.create("panel", 1, 1e-9, same_people_as=["patients"])
-    worker.reserve("patients", Rho(0.001), "one", Particulars(fingerprint=theirs))
+    worker.reserve("patients", Rho(0.001), "one", ChargeDetails(fingerprint=theirs))
     forged = {
         "another key": rows("census", key=b"j" * 32),
         "no key": theirs.partition(" ")[2],
@@ -301,10 +301,10 @@ def test_a_fingerprint_of_the_workers_own_making_blocks_no_other_account(worker,
             connection.execute(statement)
         assert refused.value.sqlstate in (ledger_postgres.REFUSED, ledger_postgres.OTHER_KEY), name
     with pytest.raises(LedgerError, match="made with another key; bring that key back"):
-        worker.reserve("patients", Rho(0.001), "two", Particulars(fingerprint=rows("hospital", key=b"j" * 32)))
-    worker.reserve("people", Rho(0.001), "two", Particulars(fingerprint=rows("census")))
+        worker.reserve("patients", Rho(0.001), "two", ChargeDetails(fingerprint=rows("hospital", key=b"j" * 32)))
+    worker.reserve("people", Rho(0.001), "two", ChargeDetails(fingerprint=rows("census")))
     for name in ("patients", "panel"):
-        worker.reserve(name, Rho(0.001), "three", Particulars(fingerprint=theirs))
+        worker.reserve(name, Rho(0.001), "three", ChargeDetails(fingerprint=theirs))
     again = charge(id="one").replace("people", "patients").replace("NULL, NULL", "'again', NULL", 1)
     with psycopg.connect(urls["worker"]) as connection, pytest.raises(psycopg.Error) as refused:
         connection.execute(again.replace("NULL, NULL, NULL, 'me'", f"'{forged['another key']}', NULL, NULL, 'me'"))
@@ -314,7 +314,7 @@ def test_a_fingerprint_of_the_workers_own_making_blocks_no_other_account(worker,
     assert steward.set_key("j" * 32)
     with psycopg.connect(urls["worker"]) as connection:
         connection.execute(again.replace("NULL, NULL, NULL, 'me'", f"'{theirs}', NULL, NULL, 'me'"))
-    worker.reserve("patients", Rho(0.001), "four", Particulars(fingerprint=rows("hospital", key=b"j" * 32)))
+    worker.reserve("patients", Rho(0.001), "four", ChargeDetails(fingerprint=rows("hospital", key=b"j" * 32)))
     worker.verify()
 
 

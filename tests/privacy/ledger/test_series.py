@@ -6,7 +6,7 @@ import pytest
 
 from equistrata.errors import InputError
 from equistrata.privacy.budget import BudgetExceeded, Rho
-from equistrata.privacy.ledger.ledger import Ledger, LedgerError, Particulars
+from equistrata.privacy.ledger.ledger import ChargeDetails, Ledger, LedgerError
 from equistrata.privacy.ledger.series import Series, series_of
 
 YEAR = Series("people", 12, 1.0, 1e-9)
@@ -25,7 +25,7 @@ def standing(ledger, release=None, series=YEAR):
 
 def charge(ledger, release, series=YEAR, *, rho=None, now=None, reason=None):
     now = now or standing(ledger, release, series)
-    return ledger.reserve("people", rho or now.price, release, Particulars(reason=reason), series=now)
+    return ledger.reserve("people", rho or now.price, release, ChargeDetails(reason=reason), series=now)
 
 
 def test_twelve_months_cost_exactly_the_whole(ledger):
@@ -105,7 +105,7 @@ def test_a_series_keeps_its_horizon_and_budget(ledger, other):
 
 def test_series_of_a_data_set_are_apart_and_other_releases_are_in_none(ledger):
     charge(ledger, "a-1")
-    ledger.reserve("people", Rho(0.001), "single", Particulars(parts=["synthesis"]))
+    ledger.reserve("people", Rho(0.001), "single", ChargeDetails(parts=["synthesis"]))
     other = Series("other", 4, 0.5, 1e-9)
     charge(ledger, "b-1", other)
     assert standing(ledger).number == 2

@@ -11,7 +11,7 @@ from equistrata.data.strata import Strata
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Filtered, Former, Measurement, given, summed, total_estimate
 from equistrata.synth.series.choice import told, usable
-from equistrata.synth.series.drift import DRIFT, filtered, predicted
+from equistrata.synth.series.drift import DRIFT, filter_month, predicted
 from equistrata.synth.series.jumps import UNLIKELY, inflated
 from equistrata.synth.series.state import State, by_strata, of_strata
 
@@ -51,7 +51,7 @@ def course(seed, months=8, change=lambda month, truth: truth):
             state = State.of(month, own)
             yield month, truth, own, own
         else:
-            found = filtered(STRATA, state, month, own)
+            found = filter_month(STRATA, state, month, own)
             state = found.state
             yield month, truth, own, list(found.measured)
 
@@ -147,7 +147,7 @@ def test_a_drift_that_is_seen_is_allowed_for():
 
 def test_a_state_is_kept_as_readable_json(tmp_path):
     *_, (_, _, own, _) = course(0, 2)
-    state = filtered(STRATA, State.of(1, own), 2, own).state
+    state = filter_month(STRATA, State.of(1, own), 2, own).state
     state.save(tmp_path / "series.json")
     again = State.load(tmp_path / "series.json")
     assert (again.month, again.moments) == (2, state.moments)

@@ -21,7 +21,7 @@ from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent
 from equistrata.synth.series import fitting
-from equistrata.synth.series.drift import filtered
+from equistrata.synth.series.drift import filter_month
 from equistrata.synth.series.smoothing import smoothed
 from equistrata.synth.series.state import State
 from equistrata.synth.strata import fitting as strata_fitting
@@ -60,7 +60,7 @@ def series(name, tables, noise):
     price = TOTAL * Fraction(1, MONTHS)
     for number, table in enumerate(tables, start=1):
         budget = Budget(price)
-        known = fitting.known_before(STRATA, state, number)
+        known = fitting.former_groupings(STRATA, state, number)
         measured = strata_fitting.measure_stratum(shared, table, budget, price * COUNTS, noise.spawn(number), known)
         assert not budget.remaining
         joined, state = fitting.after(STRATA, state, number, {(): measured})
@@ -74,7 +74,7 @@ def revised(measured):
     first = State.of(1, measured[0])
     state, later = first, []
     for number, own in enumerate(measured[1:], start=2):
-        later.append(filtered(STRATA.columns, state, number, own))
+        later.append(filter_month(STRATA.columns, state, number, own))
         state = later[-1].state
     return smoothed(first, later)
 

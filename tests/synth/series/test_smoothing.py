@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from equistrata.synth.measurements import Measurement
-from equistrata.synth.series.drift import filtered
+from equistrata.synth.series.drift import filter_month
 from equistrata.synth.series.smoothing import smoothed
 from equistrata.synth.series.state import State
 
@@ -24,7 +24,7 @@ def chain(measured):
     first = State.of(1, measured[0])
     state, months = first, []
     for number, own in enumerate(measured[1:], start=2):
-        months.append(filtered((), state, number, own))
+        months.append(filter_month((), state, number, own))
         state = months[-1].state
     return first, months
 

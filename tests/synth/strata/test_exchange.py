@@ -11,7 +11,7 @@ from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.synth.strata.exchange import Changed, put_in_order
+from equistrata.synth.strata.exchange import Changed, enforce_rules
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 
 WHOLE = {"lower": 0, "upper": 199, "integer": True}
@@ -32,7 +32,7 @@ def test_the_counts_of_every_column_stay_where_exchanges_suffice():
     table = drawn(schema, 5000)
     # So that C and B are larger.
     table = CodedTable(np.column_stack([table.column("A") // 2, *table.codes[:, 1:].T]), schema)
-    found, changed = put_in_order(table, rng, no_more)
+    found, changed = enforce_rules(table, rng, no_more)
     assert changed.moved == changed.replaced == 0
     assert 0 < changed.exchanged < 4000
     for name in schema.names:
@@ -44,11 +44,11 @@ def test_the_counts_of_every_column_stay_where_exchanges_suffice():
 def test_rows_that_obey_are_not_touched_and_those_that_cannot_exchange_get_the_nearest_code():
     schema = Schema.from_dict({"columns": {"A": WHOLE, "B": WHOLE}, "rules": ["A < B"]})
     fine = CodedTable(np.array([[3, 4], [0, 199], [7, 9]], dtype=np.uint8), schema)
-    found, changed = put_in_order(fine, np.random.default_rng(0), no_more)
+    found, changed = enforce_rules(fine, np.random.default_rng(0), no_more)
     assert (found.codes == fine.codes).all()
     assert changed == Changed()
     short = CodedTable(np.array([[5, 5], [3, 1]], dtype=np.uint8), schema)
-    found, changed = put_in_order(short, np.random.default_rng(0), no_more)
+    found, changed = enforce_rules(short, np.random.default_rng(0), no_more)
     assert found.codes.tolist() == [[5, 6], [3, 5]] or found.codes.tolist() == [[5, 6], [3, 4]]
     assert changed.moved >= 1
 
@@ -62,7 +62,7 @@ def test_exchanges_keep_structural_zeros_and_what_frees_a_row():
     schema = Schema.from_dict({"columns": columns, "rules": rules})
     table = drawn(schema, 4000)
     possible = ~np.any([schema.zero_mask(z).ravel()[table.index_of(z.columns)] for z in schema.impossible], axis=0)
-    found, changed = put_in_order(table.take(possible), np.random.default_rng(3), no_more)
+    found, changed = enforce_rules(table.take(possible), np.random.default_rng(3), no_more)
     # This raises an error if a row violates a rule.
     CodedTable.encode(found.decode(np.random.default_rng(4)), schema.coded())
     assert changed.exchanged > 100
@@ -79,14 +79,14 @@ def test_a_row_that_nothing_mends_becomes_a_copy_of_another_one_or_of_one_drawn_
     schema = Schema.from_dict({"columns": columns, "rules": ["YEARS <= AGE", "AGE < 15 or JOB == 'yes'"]})
     stuck, fine = [20, 3, 0], [2, 9, 1]
     table = CodedTable(np.array([stuck, fine], dtype=np.uint8), schema)
-    found, changed = put_in_order(table, np.random.default_rng(0), no_more)
+    found, changed = enforce_rules(table, np.random.default_rng(0), no_more)
     assert found.codes.tolist() == [fine, fine]
     assert changed == Changed(replaced=1)
     alone = CodedTable(np.array([stuck, stuck], dtype=np.uint8), schema)
-    found, _ = put_in_order(alone, np.random.default_rng(0), lambda rows: table)
+    found, _ = enforce_rules(alone, np.random.default_rng(0), lambda rows: table)
     assert found.codes.tolist() == [fine, fine]
     with pytest.raises(InputError, match="of 2 drawn rows of a stratum none obeys YEARS <= AGE; take"):
-        put_in_order(alone, np.random.default_rng(0), lambda rows: alone)
+        enforce_rules(alone, np.random.default_rng(0), lambda rows: alone)
 
 
 def stays(rows, rng):

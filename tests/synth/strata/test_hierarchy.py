@@ -13,7 +13,7 @@ from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise
-from equistrata.synth.measurements import Measurement, sum_groups, tells_apart
+from equistrata.synth.measurements import Measurement, has_all_codes, sum_groups
 from equistrata.synth.mechanisms.levels import NESTED_SHARE, OUTER_SHARE, Levels
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.mechanisms.session import price_of
@@ -100,9 +100,9 @@ def test_three_levels_and_places_alone():
 
 def test_a_state_is_not_its_pumas():
     table = table_of()
-    assert tells_apart(measured(table, ["PUMA", "AGE"], 1.0), ["PUMA"])
-    assert not tells_apart(measured(table, ["PUMA", "AGE"], 1.0, STATES), ["PUMA"])
-    assert not tells_apart(measured(table, ["AGE"], 1.0), ["PUMA"])
+    assert has_all_codes(measured(table, ["PUMA", "AGE"], 1.0), ["PUMA"])
+    assert not has_all_codes(measured(table, ["PUMA", "AGE"], 1.0, STATES), ["PUMA"])
+    assert not has_all_codes(measured(table, ["AGE"], 1.0), ["PUMA"])
 
 
 def test_sizes_that_are_known_are_found():
