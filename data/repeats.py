@@ -13,7 +13,7 @@ Name = TypeVar("Name", bound=Hashable)
 def require_unique(names: Iterable[Name], what: str) -> tuple[Name, ...]:
     """Return the names in order, and raise an InputError if a name is repeated.
 
-    >>> each_once(["WY", "VT"], "state")
+    >>> require_unique(["WY", "VT"], "state")
     ('WY', 'VT')
     """
     found: dict[Name, None] = {}

@@ -108,7 +108,7 @@ def remaining_after(left: Rho, prices: Iterable[Rho]) -> list[Rho | None]:
 
     Examples
     --------
-    >>> [None if left is None else float(left) for left in those_that_fit(Rho(1), [Rho(0.75), Rho(0.5), Rho(0.25)])]
+    >>> [None if left is None else float(left) for left in remaining_after(Rho(1), [Rho(0.75), Rho(0.5), Rho(0.25)])]
     [0.25, None, 0.0]
     """
     after: list[Rho | None] = []

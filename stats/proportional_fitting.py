@@ -8,7 +8,7 @@ References
 Statistics 11, 427.
 .. [2] Csiszár (1975), I-divergence geometry, Annals of Probability 3, 146.
 
->>> with_sums(np.array([[1.0, 1.0], [1.0, 3.0]]), [np.array([[4.0], [2.0]]), np.array([[3.0, 3.0]])], 50).round(2)
+>>> fit_margins(np.array([[1.0, 1.0], [1.0, 3.0]]), [np.array([[4.0], [2.0]]), np.array([[3.0, 3.0]])], 50).round(2)
 array([[2.35, 1.65],
        [0.65, 1.35]])
 """

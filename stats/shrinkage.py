@@ -12,7 +12,7 @@ References
 .. [1] Stephens (2017), False discovery rates: a new deal, Biostatistics 18, 275.
 
 >>> rng = np.random.default_rng(0)
->>> found = shrunken(np.append(rng.normal(0, 1, 99), 8.0), np.ones(100), np.ones(100))
+>>> found = adaptive_shrinkage(np.append(rng.normal(0, 1, 99), 8.0), np.ones(100), np.ones(100))
 >>> bool(found.wrong_sign[99] < 0.01), bool((found.wrong_sign[:99] > 0.05).all()), bool(found.size[:99].max() < 1)
 (True, True, True)
 """

@@ -14,7 +14,7 @@ from equistrata.privacy.budget import Rho
 SURVEY = "weight", "controls", "expand"
 # These combinations have no privacy accounting or no meaning. Each entry has the start of the error message.
 REFUSED = [
-    ({"replicates": 2, "survey": "expand"}, "a release of people (expand) answers no estimates"),
+    ({"replicates": 2, "survey": "expand"}, "a release with expand does not support estimates"),
     (
         {"open": True, "relation": "replace-one"},
         "column 'GROUP' is open, and open values can only be found under",

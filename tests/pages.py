@@ -37,17 +37,30 @@ def block(page, first):
 
 
 def checkout(folder):
-    """Copy all files that git tracks or would add, and make the `.venv` of `make install`."""
-    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    done = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip("this is no git checkout")
-    for name in filter(None, done.stdout.split("\0")):
+    """Copy all files that git tracks or would add. Without git, copy all files that were not made by tests or tools."""
+    for name in _files_of_git() if shutil.which("git") else _files():
         source, target = ROOT / name, folder / name
         if source.is_symlink() or source.is_file():
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target, follow_symlinks=False)
     return folder
+
+
+def _files_of_git():
+    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    done = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip("this is no git checkout")
+    return filter(None, done.stdout.split("\0"))
+
+
+def _files():
+    made = ("build", "dist", "releases", "__pycache__", "shared")
+    for place, folders, files in os.walk(ROOT):
+        links = [name for name in folders if Path(place, name).is_symlink()]
+        yield from (Path(place, name).relative_to(ROOT) for name in [*files, *links])
+        hidden = {name for name in folders if name.startswith(".") and name not in (".ci", ".github")}
+        folders[:] = [name for name in folders if name not in {*made, *links, *hidden}]
 
 
 def installed(folder):

@@ -2,9 +2,9 @@
 
 The check is done before the rows are read, because a model cannot be fitted if no row is possible.
 
->>> some_row({"A": 2, "B": 2}, [{"A": {0}}, {"A": {1}, "B": {1}}])
+>>> any_row_possible({"A": 2, "B": 2}, [{"A": {0}}, {"A": {1}, "B": {1}}])
 True
->>> some_row({"A": 2, "B": 2}, [{"A": {0}}, {"A": {1}, "B": {1}}, {"B": {0}}])
+>>> any_row_possible({"A": 2, "B": 2}, [{"A": {0}}, {"A": {1}, "B": {1}}, {"B": {0}}])
 False
 """
 

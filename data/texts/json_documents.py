@@ -8,7 +8,7 @@ shape, so that the other modules can rely on the structure of a document.
 {'rows': 5, 'strata': ['SEX']}
 >>> check_shape({"rows": 5, "strata": ["SEX", 1]}, {"rows": int, "strata": [str]}, "card.json")
 Traceback (most recent call last):
-equistrata.errors.InputError: card.json has 'strata.1' = 1, which is no text; bring it back as it was written
+equistrata.errors.InputError: card.json has 'strata.1' = 1, which is no text; restore the file as it was written
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ for each panel. The positions along a strip are percentages of its width, so the
 narrow screens and on paper. Colour is never the only difference: each series has its own marker, and the marks below
 the noise floor are hollow with dotted intervals.
 
->>> panel = Panel({"one": {"a": Shown(0.1, 0.05, 0.2)}}, "error", limits=(0.01, 1.0))
+>>> panel = Panel({"one": {"a": ReportedNumber(0.1, 0.05, 0.2)}}, "error", limits=(0.01, 1.0))
 >>> panel.place(0.1), len(panel.ticks)
 (50.0, 5)
 """

@@ -246,9 +246,10 @@ def may_be_largest(numbers: Mapping[str, ReportedNumber]) -> tuple[str, ...]:
     If there is only one such group, its interval is above all other intervals. Every function that names the worst
     group uses this function.
 
-    >>> numbers = {"A": Shown(0.3, 0.2, 0.4), "B": Shown(0.5, 0.1, 0.9), "C": Shown(0.1, 0.0, 0.15)}
-    >>> numbers |= {"D": Shown(0.9, note="it may be chance")}
-    >>> may_be_largest(numbers), may_be_largest(numbers | {"B": Shown(0.5, 0.45, 0.9)})
+    >>> numbers = {"A": ReportedNumber(0.3, 0.2, 0.4), "B": ReportedNumber(0.5, 0.1, 0.9),
+    ...     "C": ReportedNumber(0.1, 0.0, 0.15)}
+    >>> numbers |= {"D": ReportedNumber(0.9, note="it may be chance")}
+    >>> may_be_largest(numbers), may_be_largest(numbers | {"B": ReportedNumber(0.5, 0.45, 0.9)})
     (('A', 'B'), ('B',))
     """
     found = judged(numbers)

@@ -2,7 +2,7 @@
 
 >>> [percent(x) for x in (0, 0.000214, 0.0371, 0.234, 1.83)]
 ['0 %', '0.021 %', '3.7 %', '23 %', '183 %']
->>> interval(Shown(0.049, 0.021, 0.09), percent)
+>>> interval(ReportedNumber(0.049, 0.021, 0.09), percent)
 '4.9 % (2.1 % to 9.0 %)'
 >>> several(["a", "b", "c"])
 'a, b and c'
@@ -143,7 +143,8 @@ def largest_in_words(
 
     Examples
     --------
-    >>> numbers = {"a": Shown(0.3, 0.2, 0.4), "b": Shown(0.1, 0.0, 0.15), "c": Shown(0.9, 0.0, 2.0, "noise")}
+    >>> numbers = {"a": ReportedNumber(0.3, 0.2, 0.4), "b": ReportedNumber(0.1, 0.0, 0.15),
+    ...     "c": ReportedNumber(0.9, 0.0, 2.0, "noise")}
     >>> largest_in_words(numbers, {"a": "A", "b": "B", "c": "C"}, ratio)
     'of the 2 of 3 groups that can be judged, A: 0.300 (0.200 to 0.400)'
     >>> largest_in_words({"a": numbers["a"]}, {"a": "A", "c": "C"}, ratio)

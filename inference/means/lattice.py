@@ -100,7 +100,7 @@ def noisy_sum(values: Floats, lower: float, upper: float, relation: Relation, pu
     Examples
     --------
     >>> from equistrata.privacy.noise import SeededNoise
-    >>> purchase = Purchase(Rho(0.5), Budget(Rho(0.5)), SeededNoise(1), "sum")
+    >>> purchase = GaussianCharge(Rho(0.5), Budget(Rho(0.5)), SeededNoise(1), "sum")
     >>> round(noisy_sum(np.full(1000, 7.0), 0, 10, REPLACE_ONE, purchase), 1)  # 2000 + N(0, 10²)
     2003.5
     """
@@ -137,7 +137,7 @@ def noisy_histogram(
     Examples
     --------
     >>> from equistrata.privacy.noise import SeededNoise
-    >>> purchase = Purchase(Rho(0.5), Budget(Rho(0.5)), SeededNoise(1), "shells")
+    >>> purchase = GaussianCharge(Rho(0.5), Budget(Rho(0.5)), SeededNoise(1), "shells")
     >>> counts, sigma = noisy_histogram(np.arange(300.0), [0, 100, 250], REPLACE_ONE, purchase)
     >>> counts.tolist(), round(sigma, 3)
     ([100, 151], 1.414)

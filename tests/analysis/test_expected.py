@@ -296,7 +296,7 @@ def test_groups_and_columns_of_the_same_words_are_told_apart(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--pdf"], "--pdf is of audits that read private rows"),
+        (["--pdf"], "--pdf only applies to audits that read private rows"),
         (["--output", "{folder}/here"], "name a folder outside it"),
         (["--output", "{folder}"], "exists already"),
     ],

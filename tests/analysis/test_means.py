@@ -173,7 +173,9 @@ def test_a_release_has_both(made):
 
 
 def test_a_release_without_private_means_says_what_to_ask(folder):
-    with pytest.raises(InputError, match=r"no private means; ask for its counts' means: estimate\('mean', column\)"):
+    with pytest.raises(
+        InputError, match=r"no private means; compute means from its counts with estimate\('mean', column\)"
+    ):
         Release.open(folder).means()
 
 

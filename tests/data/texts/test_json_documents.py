@@ -45,7 +45,7 @@ PLAIN = st.recursive(
 )
 def test_what_is_no_document_is_refused_at_once(text, sentence):
     begun = time.process_time()
-    with pytest.raises(InputError, match=rf"^card\.json of x cannot be read as JSON: .*{sentence}.*; bring it back"):
+    with pytest.raises(InputError, match=rf"^card\.json of x cannot be read as JSON: .*{sentence}.*; restore the file"):
         parse_json(text, "card.json of x")
     assert time.process_time() - begun < 5
 

@@ -182,7 +182,7 @@ def test_nobody_is_told_to_resume_what_another_run_is_at(command, capsys):
         command_release._print_what_is_kept(config)
         assert capsys.readouterr().err == ""
     command_release._print_what_is_kept(config)
-    assert capsys.readouterr().err == "kept: equistrata resume monthly\n"
+    assert capsys.readouterr().err == "to continue: equistrata resume monthly\n"
 
 
 def test_a_working_folder_that_was_removed_is_a_sentence(command, tmp_path, monkeypatch):

@@ -72,7 +72,7 @@ def test_show_lists_months_and_what_is_left(releases, series):
     assert found["left"]["rho"] == pytest.approx(10 * found["months"][0]["rho"])
     code, _, said = series("show", "decade")
     assert code == 2
-    assert "series 'decade' belongs to no data set here" in said
+    assert "series 'decade' is in no data set of this ledger" in said
 
 
 def test_course_is_each_months_estimate_by_group(releases, series, tmp_path):
@@ -99,7 +99,7 @@ def test_a_course_of_medians_is_that_of_a_quantile(releases, series):
 
 
 def test_course_refuses_what_has_none_and_names_the_month(releases, series):
-    assert "'ols' has no course; choose among count" in series("course", releases, "ols", "GROUP")[2]
+    assert "'ols' cannot be estimated by month; choose among count" in series("course", releases, "ols", "GROUP")[2]
     code, _, said = series("course", releases, "mean", "WAGE")
     assert code == 2
     assert "month 1" in said

@@ -246,7 +246,7 @@ def test_a_killed_release_whose_output_was_taken_goes_on_into_another_folder(sho
     (shop.home / "out").mkdir()
     resumed = shop.start("resume", "id-out")
     assert resumed.wait() == 2
-    assert resumed.told[1].splitlines()[0] == "kept: equistrata resume id-out"
+    assert resumed.told[1].splitlines()[0] == "to continue: equistrata resume id-out"
     assert "equistrata resume id-out --output FOLDER" in resumed.told[1].splitlines()[1]
     resumed = shop.start("resume", "id-out", "--output", "new")
     assert resumed.wait() == 0, resumed.told
@@ -261,7 +261,7 @@ def test_sigterm_ends_a_release_which_says_how_to_go_on(shop):
     wait_until(lambda: list(shop.paid("out").glob("fit_*/measurements.json")))
     os.kill(run.process, signal.SIGTERM)
     assert run.wait() == 128 + signal.SIGTERM, run.told
-    assert run.told[1].splitlines()[-2:] == ["stopped", "kept: equistrata resume id-out"]
+    assert run.told[1].splitlines()[-2:] == ["stopped", "to continue: equistrata resume id-out"]
     assert shop.working() == []
     shop.finish("out")
     assert {charge.outcome for charge in shop.charges("out")} == {"committed"}

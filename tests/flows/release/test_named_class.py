@@ -88,7 +88,7 @@ def test_strata_weights_ledger_scores_and_card(served, people, marginals, tmp_pa
         edited_copy(out, other, lambda folder, forged=forged: (folder / "card.json").write_text(forged))
         assert any("says ε" in fault for fault in faults(Release.open(other)))
         shutil.rmtree(other)
-    with pytest.raises(InputError, match="'Marginals' promises"):
+    with pytest.raises(InputError, match="'Marginals' only guarantees"):
         AuditPlan.of(AuditConfig.build(releases=[str(out)], mode="public", input=str(table), epsilon=0.1))
 
 
@@ -133,7 +133,7 @@ def test_open_columns_and_series_are_refused(settings, people, tmp_path):
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.create("people", 5, 1e-9)
     given = {"dataset": "people", "ledger": str(ledger.path), "release_id": "r", "series": {"name": "s", "horizon": 3}}
-    with pytest.raises(InputError, match="does not add up with the other months of a series"):
+    with pytest.raises(InputError, match="cannot be added to the costs of the other months of a series"):
         prepare(ReleaseConfig.build(**settings | given))
 
 

@@ -72,6 +72,6 @@ def test_it_draws_nothing_where_what_was_saved_is_out_of_reach(died, charges, tm
     rmtree(tmp_path / "state")
     code, state = died()
     assert (code, state.name) == (1, "Failed")
-    assert "was charged already, and is not kept in" in state.message
+    assert "was charged already, but" in state.message
     assert not list(tmp_path.glob("out-*"))
     assert len(charges()) == 1

@@ -361,7 +361,7 @@ def test_a_release_that_has_become_another_is_not_resumed(place, people, monkeyp
         with pytest.raises(InputError, match=re.escape(sentence)) as caught:
             place.resume(**changes)
         assert str(caught.value).startswith("since release 'release-0' was charged, this has changed: ")
-        assert "bring the old back, or give the release up (equistrata resume --discard release-0)" in str(caught.value)
+        assert "undo the change, or give the release up (equistrata resume --discard release-0)" in str(caught.value)
         assert "\n" not in str(caught.value)
         assert {path: path.read_bytes() for path in kept.paid.rglob("*") if path.is_file()} == before
         assert place.ledger.head == head
@@ -378,7 +378,7 @@ def test_a_release_that_has_become_another_is_not_resumed(place, people, monkeyp
     schema.write_text(declared.replace("default: [SEX, ", "default: ["))
     with pytest.raises(
         InputError,
-        match=r"release-0' was charged, and what it needs is not as it was: stratum column 'SEX' .* --discard",
+        match=r"release-0' was charged, but something that it needs has changed: stratum column 'SEX' .* --discard",
     ):
         place.resume(**changes)
     schema.write_text(f"# the same, said in another way\n{declared}")
@@ -636,7 +636,7 @@ def test_the_command_of_a_killed_release_given_again_is_charged_nothing(place):
     """Otherwise the command would start a new release with a different id at the full price."""
     place.die("drawn, not saved")
     again = numbered(place.settings, 0) | {"release_id": "another"}
-    why = r"'release-0' into .* was charged and did not end; continue it, .* \(equistrata resume release-0\)"
+    why = r"'release-0' into .* was charged, but is not complete; continue it with equistrata resume release-0 \("
     with pytest.raises(InputError, match=why):
         release(again)
     with pytest.raises(InputError, match=why):
