@@ -69,7 +69,6 @@ def test_the_site_is_built_strictly(tmp_path):
     public = (tmp_path / "site" / "reference" / "public.html").read_text("utf-8")
     assert "Charge a release in one transaction" in public  # the page contains the docstrings
     # A colon in the first line of the docstring of a property must not be parsed as a type.
-    assert "in order: its own, and those" in public
     assert not re.search(r"<dt[^>]*>Type<", public)
     first = (tmp_path / "site" / "index.html").read_text("utf-8")
     assert 'srcset="_images/release-page-phone.png"' in first
@@ -79,8 +78,8 @@ def test_the_site_is_built_strictly(tmp_path):
 @pytest.mark.skipif(find_spec("furo") is None, reason="the extra 'docs' is not installed (make docs installs it)")
 def test_a_dead_link_fails_the_build(tmp_path):
     shutil.copytree(DOCS, tmp_path / "docs")
-    for name in ("CONTRIBUTING.md", "CHANGELOG.md"):
-        shutil.copy(DOCS.parent / name, tmp_path)
+    for page in DOCS.parent.glob("*.md"):
+        shutil.copy(page, tmp_path)
     page = tmp_path / "docs" / "planning.md"
     page.write_text(page.read_text("utf-8") + "\n[x](gone.md) [x](guide.md#no-such) ![x](figures/gone.png)\n", "utf-8")
     done = build(tmp_path / "docs", tmp_path)
