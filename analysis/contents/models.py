@@ -48,7 +48,7 @@ def write_models(
     evidence.fitted.save(place / _FITTED)
     progress(0, count)
     for number, (model, _) in enumerate(Replicating(evidence).models(range(count), workers), start=1):
-        model.save(place / f"replicate-{number:03d}.npz")
+        model.save(place / _name(number))
         progress(number, count)
 
 
@@ -115,18 +115,20 @@ def models_faults(folder: Path, evidence: Evidence, count: int) -> Iterator[str]
     stored, replicates = with_models(folder, evidence)
     if len(replicates) != count:
         yield f"{MODELS}/ holds {len(replicates)} replicates, and the card states {count!r}"
-    names = {_FITTED, *(f"replicate-{number:03d}.npz" for number in range(1, len(replicates) + 1))}
-    if stored is evidence:
-        names.clear()
-    if any(path.name not in names for path in (folder / MODELS).glob("*")):
+    own = set() if stored is evidence else {_FITTED, *map(_name, range(1, len(replicates) + 1))}
+    if not {path.name for path in (folder / MODELS).glob("*")} <= own:
         yield f"{MODELS}/ holds files that are no part of a release"
+    elif stored is evidence:  # the release stores no models
         return
-    if stored is evidence:
-        return
-    if not _close(stored.fitted, evidence.fitted):
+    elif not _close(stored.fitted, evidence.fitted):
         yield f"{MODELS}/{_FITTED} does not follow from the measurements"
     elif replicates and not _close(replicates[0][0], next(iter(Replicating(evidence).models([0])))[0]):
         yield f"the replicates in {MODELS} do not follow from the measurements"
+
+
+def _name(number: int) -> str:
+    """Return the file name of a replicate, counted from 1."""
+    return f"replicate-{number:03d}.npz"
 
 
 def _close(one: StratifiedModel, other: StratifiedModel) -> bool:
