@@ -56,16 +56,16 @@ def price(x: float) -> str:
     return f"{x:g}".replace("e-0", "e-").replace("e+0", "e")
 
 
-def round_up(x: float) -> float:
-    """Round a bound up to three digits.
+def round_up(x: float, digits: int = 3) -> float:
+    """Round a bound up, so that no printed cost is too low.
 
-    >>> round_up(1.4401), round_up(math.e), round_up(22026.5)
-    (1.45, 2.72, 22100.0)
+    >>> round_up(1.4401), round_up(math.e), round_up(22026.5), round_up(1.234567, 5)
+    (1.45, 2.72, 22100.0, 1.2346)
     """
     if not 0 < x < math.inf:
         return x
-    step = 10.0 ** (math.floor(math.log10(x)) - 2)
-    return round(math.ceil(x / step - 1e-9) * step, 12)
+    step = 10.0 ** (math.floor(math.log10(x)) + 1 - digits)
+    return float(f"{math.ceil(x / step - 1e-9) * step:.{digits}g}")
 
 
 def odds_change(epsilon: float, delta: float, odds_on: str) -> str:

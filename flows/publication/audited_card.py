@@ -15,6 +15,7 @@ from typing import Any
 
 from equistrata.data.texts.manifest import is_own
 from equistrata.errors import InputError
+from equistrata.eval.report.words import round_up
 from equistrata.flows.release.card.groups import all_opened, group_table, unit_of
 from equistrata.privacy.budget import Rho
 
@@ -99,7 +100,7 @@ def with_audit(card: Mapping[str, Any], audit: AddedAudit) -> dict[str, Any]:
     composition = guarantee["composition"]
     together["guarantee"] = {
         **guarantee,
-        "epsilon": _up(epsilon),
+        "epsilon": round_up(epsilon, 5),
         "rho": float(total),
         "split_of_rho": {**guarantee["split_of_rho"], **split},
         "composition": composition if audits_of(card) else f"{composition}; audits in sequence",
@@ -130,9 +131,3 @@ def unaccounted(card: Mapping[str, Any], names: Iterable[str]) -> list[str]:
     folders = {audit["folder"] for audit in audits_of(card)}
     strays = [name for name in names if not is_own(name) and PurePosixPath(name).parts[0] not in folders]
     return strays + sorted(folders - {PurePosixPath(name).parts[0] for name in names})
-
-
-def _up(epsilon: float) -> float:
-    """Round a value of ε up to five digits, so that no printed cost is too low."""
-    step = 10.0 ** (math.floor(math.log10(epsilon)) - 4)
-    return float(f"{math.ceil(epsilon / step - 1e-9) * step:.5g}")
