@@ -57,7 +57,10 @@ def interpreter(environment: Environment, peer: Path, folder: Path = FOLDER, ins
     if not install:
         raise NotThere(f"its environment {str(place)!r} is not there, or older than its pins")
     shutil.rmtree(place, ignore_errors=True)
-    _run([sys.executable, "-m", "venv", str(place)], "its environment was not made")
+    made_by = shutil.which(environment.python) if environment.python else sys.executable
+    if made_by is None:
+        raise NotThere(f"it needs {environment.python}, which is not on the PATH")
+    _run([made_by, "-m", "venv", str(place)], "its environment was not made")
     _run([str(python), *_PIP, *environment.requires], "pip did not install it")
     if environment.alone:
         _run([str(python), *_PIP, "--no-deps", *environment.alone], "pip did not install it")
@@ -69,7 +72,7 @@ def interpreter(environment: Environment, peer: Path, folder: Path = FOLDER, ins
 def _pins(environment: Environment) -> str:
     """Return the requirements of the environment, including the content of requirement files."""
     texts = [Path(text).read_text("utf-8") if text.endswith(".txt") else text for text in environment.requires]
-    return "\n".join([sys.version, *texts, *environment.alone])
+    return "\n".join([environment.python or sys.version, *texts, *environment.alone])
 
 
 def _check(python: Path, peer: Path) -> None:

@@ -261,7 +261,8 @@ def noisy_rate(
         The rate and an interval for the probability p of a success in the population. The interval contains every p for
         which A − pN is not significantly different from 0, where N = A + B. The sampling variance of A − pN is `alike`
         times N·p(1 − p), and the variance of its noise is (1 − p)²σ_A² + p²σ_B². Without noise, and for single rows, it
-        is Wilson's interval.
+        is Wilson's interval. A negative count is replaced by 0, which is nearer to any possible count. Otherwise, a
+        count that is far below 0 by chance would make the interval of a tiny group much too short.
 
     Raises
     ------
@@ -281,16 +282,16 @@ def noisy_rate(
     >>> rate = noisy_rate(successes=180.0, failures=20.0, variance=100.0)  # counts with noise of deviation 10 each
     >>> round(rate.value, 3), round(rate.lower, 3), round(rate.upper, 3)
     (0.9, 0.802, 0.998)
-    >>> nothing = noisy_rate(successes=12.0, failures=-3.0, variance=100.0)
+    >>> nothing = noisy_rate(successes=12.0, failures=-25.0, variance=100.0)
     >>> nothing.lower, nothing.upper
     (0.0, 1.0)
     """
     other = variance if failures_variance is None else failures_variance
     if not (variance > 0 and other > 0):
         raise InputError("the variances of the noise must be positive; a count without noise is not private")
+    successes, failures = max(successes, 0.0), max(failures, 0.0)
     total = successes + failures
-    rows = max(total, 0.0)
-    spread = Spread(0.0, -rows / 2, -rows).times(alike) + Spread(variance, variance, variance + other)
+    spread = Spread(0.0, -total / 2, -total).times(alike) + Spread(variance, variance, variance + other)
     lower, upper = ratio_interval(successes, total, spread, level=level, lower=0.0, upper=1.0)
     value = successes / total if total > 0 else (lower + upper) / 2
     return Interval(min(max(value, lower), upper), lower, upper)

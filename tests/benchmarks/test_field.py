@@ -1,5 +1,6 @@
 """Tests of the comparison with other synthesizers: the protocol, failures, resumed runs and tables."""
 
+import importlib.util
 import io
 import json
 import sys
@@ -339,3 +340,11 @@ def test_the_command_makes_its_files_from_what_was_measured(tmp_path, monkeypatc
     said = capsys.readouterr().out
     assert "drawn from a model of ours" in said
     assert json.dumps("field.csv") not in said
+
+
+def test_the_peer_of_smartnoise_uses_the_worker_of_the_adapter():
+    """Loading the file requires no package of smartnoise-synth, so that this test runs without its environment."""
+    spec = importlib.util.spec_from_file_location("smartnoise_peer", CHILDREN / "smartnoise.py")
+    peer = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(peer)
+    assert set(peer.FITS) <= set(peer.worker().FITS)

@@ -147,3 +147,17 @@ def test_limits_that_nothing_cuts_off_are_where_ratios_are_just_refuted(x, n, of
         assert (x - end * n) ** 2 - Z2 * spread.at(end) == pytest.approx(0, abs=1e-6 * scale)
     if found[0] > 0:
         assert ratio_interval(x, n, spread) == pytest.approx(found, rel=1e-6)
+
+
+@pytest.mark.parametrize("sigma", [5.0, 15.0, 25.0])
+@pytest.mark.parametrize("chance", [0.1, 0.5, 0.9])
+def test_a_count_far_below_zero_does_not_make_the_interval_of_a_tiny_group_short(sigma, chance):
+    """A group of 17 rows cannot show a rate more precisely than Wilson's interval without noise."""
+    rng = np.random.default_rng([int(sigma), int(10 * chance)])
+    misses = 0
+    for _ in range(2000):
+        hits = rng.binomial(17, chance)
+        found = noisy_rate(hits + sigma * rng.normal(), 17 - hits + sigma * rng.normal(), sigma**2)
+        assert found.upper - found.lower > 0.15
+        misses += not found.lower <= chance <= found.upper
+    assert misses / 2000 <= 0.05

@@ -1,10 +1,10 @@
-"""MST and AIM of smartnoise-synth. They use the functions of our adapter's worker, which declare the domain."""
+"""MST and AIM of smartnoise-synth. The functions are those of our adapter, which declare the domain."""
 
 import importlib.util
 from importlib.metadata import version
 from pathlib import Path
 
-WORKER = Path(__file__).resolve().parents[3] / "synth/foreign/_smartnoise_worker.py"
+WORKER = Path(__file__).resolve().parents[3] / "synth/foreign/_foreign_worker.py"
 
 
 def load():
@@ -14,7 +14,7 @@ def load():
 
 
 def worker():
-    spec = importlib.util.spec_from_file_location("smartnoise_worker", WORKER)
+    spec = importlib.util.spec_from_file_location("foreign_worker", WORKER)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
