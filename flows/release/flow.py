@@ -281,7 +281,7 @@ def _show(folder: Path) -> None:
 
 
 def _announce(config: ReleaseConfig, folder: Path) -> None:
-    """Emit an event that a release is complete, so that its audit can start (see docs/audit.md).
+    """Emit an event that a release is complete, so that its audit can start (see docs/deploy.md).
 
     The event only contains settings.
     """
