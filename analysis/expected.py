@@ -46,7 +46,7 @@ from equistrata.stats.laws import NOISE_L1, upper_end
 from equistrata.stats.scales import WORST_DISTANCE, Scale
 from equistrata.synth.measurements import Merging
 
-WITHIN = 0.003  # τ² for the position of a stratum's rows within a group of codes (docs/experiments/estimates.md)
+WITHIN = 0.003  # τ² for the position of a stratum's rows within a group of codes (docs/proofs/estimates.md)
 _LEAST_LEFT = 1e-6  # the smallest factor for a variance of shares that add up to one
 _LEVEL = 0.95  # the level of the intervals of group sizes
 _SEEN = 2.0  # a group only counts if its size is at least this many standard deviations of the noise

@@ -29,9 +29,9 @@ from equistrata.stats.random_effects import families
 
 LEAST_SIZE = 0.25  # the smallest size of a group in standard deviations of its estimate (docs/experiments/shrinkage.md)
 
-# These values were tuned in docs/experiments/weights.md.
-_FREEDOM = 2.0  # the degrees of freedom of the effects
-# The number of zero effects that are added per effect, so that the scale can shrink to 0 if there is only noise.
+_FREEDOM = 2.0  # the degrees of freedom of the effects (docs/experiments/weights.md)
+# The number of zero effects that are added per effect, so that the scale can shrink to 0 if there is only noise. This
+# reduces the error of the shares from 23 % to 19 % at ε = 0.001.
 _DOUBT = 0.1
 _START = 0.25  # the initial squared scale of the relative effects
 _LEAST = 1e-10  # the smallest squared scale, which is 0.001 % for public shares that fit perfectly

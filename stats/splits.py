@@ -25,7 +25,7 @@ from equistrata.arrays import Floats
 _EFFECTS = np.array([0.05, 0.15, 0.5, 1.5])  # the standard deviations of a share's effect if both halves are equal
 # The exponent by which they decrease with the product of the expected shares. With one half, as for a fair coin,
 # noise in an unexpected tail becomes an effect. With one, a tail that is longer than expected is not found.
-_EFFECT_POWER = 0.85  # see docs/experiments/numbers.md
+_EFFECT_POWER = 0.85
 _PSEUDO = 0.3  # the prior number of nodes of each kind in a level
 _PASSES = 30
 

@@ -33,7 +33,8 @@ import scipy
 from equistrata.arrays import Floats
 from equistrata.stats.splits import split_by
 
-# log₂ of the number of nodes per node of the next level; it is smaller for few bins (docs/experiments/numbers.md).
+# log₂ of the number of nodes per node of the next level. It is smaller for few bins, which reduces the Wasserstein
+# distance by 10 to 16 % for ages and hours.
 BRANCHES, FEW_BRANCHES, FEW_BINS = 3, 2, 128
 _FEWEST = 2  # a level with at most this many nodes is not worth its cost
 _CLEAR = 5.0  # the number of standard deviations for a clear difference of counts
@@ -43,7 +44,7 @@ _FALSE_ALARM = 1 / 64
 _TAILS = np.linspace(0.2, 0.9, 29)  # possible ratios between the densities of consecutive nodes in a tail
 # Powers of the ratio of the best exponential fit, because tails may be longer than exponential. The second power is
 # used if a node has one or two bins, as for small counts.
-_TAIL_POWER, _COUNT_TAIL_POWER = 0.35, 0.5  # see docs/experiments/numbers.md
+_TAIL_POWER, _COUNT_TAIL_POWER = 0.35, 0.5
 _MODE_LEVELS = 2  # the number of top levels with nodes that are too large for a mode
 _LEAST_DENSITY = 1e-4  # the smallest prior density relative to the mean density
 

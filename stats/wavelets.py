@@ -19,7 +19,7 @@ import numpy as np
 
 from equistrata.arrays import Floats
 
-THRESHOLD = 1.5  # the threshold in standard deviations of a coefficient (docs/experiments/numbers.md)
+THRESHOLD = 1.5  # the threshold in standard deviations of a coefficient
 SHIFTS = 16
 
 

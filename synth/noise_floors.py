@@ -22,7 +22,7 @@ from equistrata.synth.measurements import Measurement, summed
 
 # The sizes of strata are too noisy to use directly if their noise floor is above the fraction NOISY_SIZES of the rows.
 # The fraction is at most NOISY_SIZES_OF_SUMS times the number of values of the stratum columns divided by the number
-# of strata. See `below_floor` and docs/experiments/levels.md.
+# of strata. See `below_floor`.
 NOISY_SIZES, NOISY_SIZES_OF_SUMS = 0.25, 0.5
 
 

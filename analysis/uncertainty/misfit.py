@@ -1,7 +1,7 @@
 """Misfit of a model for pairs of columns that were not measured together.
 
 The misfit of a cell has about the same size for all cells, but it is at most about the expected count q of the cell
-(docs/experiments/estimates.md). Its variance is q + 1/(1/(q² + 1) + 1/s²). The size s is estimated from pairs that were
+(docs/proofs/estimates.md). Its variance is q + 1/(1/(q² + 1) + 1/s²). The size s is estimated from pairs that were
 measured (`equistrata.analysis.uncertainty.learned`). This is the variance of cells before conditioning on the margins,
 which are known (see `with_margins`). All results are post-processing, so they cost no privacy.
 

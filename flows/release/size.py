@@ -15,7 +15,7 @@ from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.run.disk import free_bytes
 from equistrata.synth.size import Size
 
-# Measured on one core; see docs/experiments/sizes.md.
+# The times are measured on one core. See docs/experiments/sizes.md for the accuracy of the estimates.
 LONG_SECONDS = 120.0  # a release that takes longer gets a warning
 MOST_SECONDS = 14 * 86_400.0  # a release that takes longer is refused
 ERROR_FACTOR = 3  # the factor by which most estimates of the time may be wrong

@@ -30,8 +30,8 @@ Mechanism = Literal["gaussian", "laplace"]
 Composition = Literal["joint", "basic"]
 
 # The scales of the axes of the joint design. A larger scale means less noise in that sum and a larger sensitivity. The
-# scales of squares and weights do not increase the sensitivity up to these values (docs/proofs/ratio.md). They were
-# tuned in docs/experiments/ratios.md.
+# first two are a compromise between the noise of the ratio and the noise of its variance. The scales of squares and
+# weights do not increase the sensitivity up to these values (docs/proofs/ratio.md).
 COUNT_SCALE, PRODUCT_SCALE = 0.5, 1.0
 SQUARE_SCALES = WEIGHT_SCALES = {"gaussian": 2.0, "laplace": 1.5}
 

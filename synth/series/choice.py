@@ -19,7 +19,7 @@ from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.models.estimation import model_cliques
 from equistrata.synth.models.junction_tree import cells_in, tree_cells
 
-MODEL_SIZE = 4.0  # the maximum size of a model with former relations, in MiB (docs/experiments/series.md)
+MODEL_SIZE = 4.0  # the maximum size of a model with former relations, in MiB
 
 
 def usable(

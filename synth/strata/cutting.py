@@ -39,7 +39,6 @@ from equistrata.synth.noise_floors import sum_noise
 from equistrata.synth.strata.hierarchy import nested_sizes
 from equistrata.synth.strata.shrinkage import predict_from_others
 
-# docs/experiments/shrinkage.md
 _FAIR_SHARE = 0.05  # the maximum that LEAST_SIZE may add to a size, as a fraction of an equal share of the rows
 _UNSEEN_SIZE = 1e-6  # the minimum size of a stratum without measurements, in rows, for use with public weights
 _CLEAR_SUMS = 0.03  # the maximum noise floor of sums over strata that are used as measured, as a fraction of the rows

@@ -34,7 +34,7 @@ from equistrata.synth.strata.model import StratifiedModel
 # The fractions of an interval that are used. They are below 1 because counts are whole numbers. The fraction for all
 # rows is smaller because a mean over all rows is more precise than that of a model.
 ALL_ROWS_PART, STRATUM_PART = 0.5, 0.8
-RAREST = 0.01  # see `_shape` (docs/experiments/numbers.md)
+RAREST = 0.01  # see `_shape`
 _COLUMN_PASSES = 2  # the number of passes over columns, because a tilt of one column changes related columns
 _PASSES = 50  # the maximum number of passes over the strata and all rows, which seldom disagree
 _STEEPEST = 16.0  # the maximum absolute value of λ

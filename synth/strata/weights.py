@@ -27,7 +27,6 @@ from equistrata.data.weights import PublicWeights
 from equistrata.stats.relative_sizes import CLEAR, posterior_sizes
 from equistrata.synth.measurements import Measurement, Prediction
 
-# Tuned: docs/experiments/weights.md.
 _UNLISTED = 0.5  # the number of people in a stratum with a public count of 0, because of rounding or sampling
 _UNLISTED_SHARE = 1e-6  # the share of such a stratum if the public table has shares without a number of people
 _EXACT = 0.1  # the standard deviation of a public number (σ = 0), in rows

@@ -15,8 +15,8 @@ from equistrata.privacy.noise import gaussian_sigma
 from equistrata.stats.laws import NOISE_L1
 
 # The noise floors of a pair of merged columns, as fractions of the rows. The second is used within strata, and if a
-# clique of three such columns would need more cells than the part of TRIPLE_CELLS for one column
-# (docs/experiments/nist.md, docs/experiments/numbers.md).
+# clique of three such columns would need more cells than the part of TRIPLE_CELLS for one column. If the first is 0.5,
+# pairs are more accurate, but numbers with bounds only are less accurate.
 PAIR_NOISE, LOW_PAIR_NOISE = 0.3, 0.1
 TRIPLE_CELLS = 320_000
 FEWEST_GROUPS = 2

@@ -59,7 +59,7 @@ class Adam:
         so that noise is not learned.
     discrepancy : float, default=0.65
         The mean squared residual of the measured cells at which training stops, in units of σ². Further training would
-        fit noise (Morozov's discrepancy principle). The value was tuned in docs/experiments/gem.md.
+        fit noise (Morozov's discrepancy principle). See docs/experiments/gem.md.
 
     References
     ----------
