@@ -52,15 +52,17 @@ def interpreter(environment: Environment, peer: Path, folder: Path = FOLDER, ins
     place = folder / environment.name
     # The path is not resolved, because the interpreter is a link that only finds its packages by its own path.
     python, stamp, pins = place.absolute() / "bin/python", place / STAMP, _pins(environment)
+    if environment.by_hand:
+        if not python.exists():
+            raise NotThere(f"its environment {str(place)!r} must be made by hand (docs/experiments/field.md)")
+        _check(python, peer)
+        return python
     if stamp.exists() and stamp.read_text("utf-8") == pins:
         return python
     if not install:
         raise NotThere(f"its environment {str(place)!r} is not there, or older than its pins")
     shutil.rmtree(place, ignore_errors=True)
-    made_by = shutil.which(environment.python) if environment.python else sys.executable
-    if made_by is None:
-        raise NotThere(f"it needs {environment.python}, which is not on the PATH")
-    _run([made_by, "-m", "venv", str(place)], "its environment was not made")
+    _run([sys.executable, "-m", "venv", str(place)], "its environment was not made")
     _run([str(python), *_PIP, *environment.requires], "pip did not install it")
     if environment.alone:
         _run([str(python), *_PIP, "--no-deps", *environment.alone], "pip did not install it")
@@ -72,7 +74,7 @@ def interpreter(environment: Environment, peer: Path, folder: Path = FOLDER, ins
 def _pins(environment: Environment) -> str:
     """Return the requirements of the environment, including the content of requirement files."""
     texts = [Path(text).read_text("utf-8") if text.endswith(".txt") else text for text in environment.requires]
-    return "\n".join([environment.python or sys.version, *texts, *environment.alone])
+    return "\n".join([sys.version, *texts, *environment.alone])
 
 
 def _check(python: Path, peer: Path) -> None:

@@ -25,14 +25,15 @@ class Environment:
         The arguments for pip.
     alone : tuple of str
         The packages that are installed afterwards without their dependencies.
-    python : str
-        The command of the interpreter. By default, it is the interpreter of this process.
+    by_hand : bool
+        If True, the environment is not created, because pip cannot find the packages by their names. See
+        docs/experiments/field.md.
     """
 
     name: str
     requires: tuple[str, ...] = ()
     alone: tuple[str, ...] = ()
-    python: str = ""
+    by_hand: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,25 +88,8 @@ class Peer:
 System = Ours | Peer
 
 _DPMM = Environment("dpmm", ("dpmm==0.1.9",))
-# dpsynth is not in a package index, and it depends on unreleased versions, so the commits are pinned.
-_DPSYNTH = Environment(
-    "dpsynth",
-    (
-        "mbi @ git+https://github.com/ryan112358/mbi@361705d7f05f8c0ac4d5b3640e688eb4f692346e",
-        "dp_accounting @ git+https://github.com/google/differential-privacy@b5b0286e313b64a692abfc8c528d54ef47d960a0"
-        "#subdirectory=python/dp_accounting",
-        "jax==0.11.0",
-        "more-itertools",
-        "networkx",
-        "pandas",
-        "pydantic>=2",
-        "pyyaml",
-        "tqdm",
-        "etils[epath]",
-    ),
-    ("dpsynth @ git+https://github.com/google/dpsynth@cf8075f319b96c2e009e4ea6bb55378faccbbc80",),
-    python="python3.12",
-)
+# dpsynth is not in a package index, and it requires unreleased versions of other projects.
+_DPSYNTH = Environment("dpsynth", by_hand=True)
 _OPENDP = Environment("opendp", ("opendp[mbi]==0.16.0", "mbi==1.1.0", "jax==0.10.2", "pandas==2.3.3"))
 # The same as for our adapter (make smartnoise), which explains why the second package has no dependencies.
 _SMARTNOISE = Environment("smartnoise", ("-r", str(SMARTNOISE)), ("smartnoise-synth==1.0.8",))

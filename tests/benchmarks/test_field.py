@@ -162,6 +162,20 @@ def test_absent_peers_get_one_sentence_each_and_ours_need_no_environment(tmp_pat
     assert all("is left out: its environment" in line for line in lines)
 
 
+def test_an_environment_that_is_made_by_hand_is_only_checked(tmp_path, fake):
+    environment = Environment("it", by_hand=True)
+    with pytest.raises(NotThere, match=r"made by hand \(docs/experiments/field.md\)"):
+        interpreter(environment, fake, tmp_path)
+    python = tmp_path / "it/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n', "utf-8")
+    python.chmod(0o755)
+    assert interpreter(environment, fake, tmp_path) == python
+    fake.write_text("def load():\n    import no_such_package", "utf-8")
+    with pytest.raises(NotThere, match="do not import"):
+        interpreter(environment, fake, tmp_path)
+
+
 def test_systems_have_files_and_names_of_their_own():
     names = [system.name for system in SYSTEMS]
     assert len(set(names)) == len(names)
