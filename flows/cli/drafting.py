@@ -107,13 +107,10 @@ def init(settings: InitSettings) -> None:
     try:
         target = folder / f"{dataset}.yaml"
         made = _drafted(
-            DraftSettings(file=settings.file, codebook=settings.codebook, output=target, look=settings.look), target
+            DraftSettings(file=settings.file, codebook=settings.codebook, output=target, look=settings.look),
+            target,
+            may_be_empty=False,
         )
-        if not made.declared and not made.asked:
-            raise InputError(
-                f"the columns of {str(settings.file)!r} are not described; give their code book with --codebook, "
-                "or draft from the rows with --look (the draft is private until you confirm it)"
-            )
         _save(folder / "release.yaml", config, private=False)
     except BaseException:
         shutil.rmtree(folder)
@@ -160,7 +157,7 @@ def schema_draft(settings: DraftSettings) -> None:
     _drafted(settings, target)
 
 
-def _drafted(settings: DraftSettings, target: Path) -> Draft:
+def _drafted(settings: DraftSettings, target: Path, *, may_be_empty: bool = True) -> Draft:
     """Make a draft and print its open questions."""
     from equistrata.data.drafting.books import read_book
     from equistrata.data.drafting.column import CodeBook, matched
@@ -183,6 +180,11 @@ def _drafted(settings: DraftSettings, target: Path) -> Draft:
     file |= book.file
     looked, file = look(settings.file, columns, file, book.columns) if settings.look else ({}, file)
     made = draft(columns, book.columns, target.stem, file, looked)
+    if not (may_be_empty or made.declared or made.asked):
+        raise InputError(
+            f"the columns of {str(settings.file)!r} are not described; give their code book with --codebook, "
+            "or draft from the rows with --look (the draft is private until you confirm it)"
+        )
     if made.taken:
         _refuse_published(target, "a draft with what rows may hold")
     _save(target, made.text, private=settings.look or bool(made.taken))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from equistrata.errors import InputError
+from equistrata.eval.report.words import round_up
 from equistrata.flows.cli.console import out, table
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def synthesis_document(
     least = {
         pair: None
         if rho is None
-        else _rounded_up((rho * (1 / part) * plan.strata.schema.unit.synthesis_cost).epsilon(delta))
+        else round_up((rho * (1 / part) * plan.strata.schema.unit.synthesis_cost).epsilon(delta), digits=2)
         for pair, rho in plan.smallest_rho().items()
     }
     return {
@@ -196,12 +197,6 @@ def _errors(plan: NoisePlan, floors: Mapping[tuple[str, ...], float], key: Key) 
 
 def _label(level: tuple[str, ...]) -> str:
     return ",".join(level) or "all"
-
-
-def _rounded_up(epsilon: float) -> float:
-    """Round up to two digits."""
-    unit = 1 - math.floor(math.log10(epsilon))
-    return round(math.ceil(epsilon * 10.0**unit) / 10.0**unit, unit)
 
 
 def print_synthesis(plan: Mapping[str, Any]) -> None:
