@@ -20,7 +20,7 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.data.columns.column import Value
+from equistrata.data.columns.column import Column, Value
 from equistrata.data.repeats import require_unique
 from equistrata.data.rules.possible import any_row_possible
 from equistrata.data.schema import Schema
@@ -33,6 +33,7 @@ MIN_SHARE = 0.001  # strata with a smaller share of the rows are not included in
 # Each stratum has separate files, a separate model and often a separate task. Nested strata rarely have a task.
 MOST_STRATA, MOST_NESTED = 10_000, 30_000
 LONGEST_NAME = 200  # without the suffix; most file systems allow 255 bytes, and some of them less
+ANSWERS = frozenset({"yes", "no", "true", "false"})  # labels that say nothing without the name of their column
 
 
 @dataclass(frozen=True)
@@ -155,19 +156,15 @@ class Strata:
     def words(self, key: Key) -> str:
         """Return the name of a stratum for people, such as `Female, Asian`, from the labels of the schema.
 
-        If a value has no label, the label of the column is added, such as `Sex 2, Asian`.
+        If a value has no label, or if its label is a word such as yes, the label of the column is added, as in `Sex 2,
+        Asian` and in `Female, Disability: yes`.
 
         >>> strata = Strata.over(Schema.load("acs_employment").select(["SEX", "AGEP", "ESR"]), ["SEX", "AGEP"])
         >>> strata.words((2, 1)), Strata(strata.schema, ()).words(())
         ('Female, Age over 19 to 38', 'everybody')
         """
         columns = [self.schema[name] for name in self.columns]
-        parts = [
-            column.words(value)
-            if value in dict(column.labels)
-            else f"{column.label or column.name} {column.words(value)}"
-            for column, value in zip(columns, key, strict=True)
-        ]
+        parts = [_words(column, value) for column, value in zip(columns, key, strict=True)]
         return ", ".join(parts) or "everybody"
 
     def file_name(self, key: Key) -> str:
@@ -270,3 +267,11 @@ class Strata:
         for j, name in enumerate(self.schema.names):
             block[:, j] = fixed[name] if name in fixed else part.column(name)
         return CodedTable(block, self.schema)
+
+
+def _words(column: Column, value: Value) -> str:
+    """Return the label of a value, with the label of its column if it is not clear without it."""
+    name, words = column.label or column.name, column.words(value)
+    if value not in dict(column.labels) and words.casefold() not in ANSWERS:
+        return f"{name} {words}"
+    return f"{name}: {words}" if words.casefold() in ANSWERS else words

@@ -279,7 +279,10 @@ class ReleaseConfig(SourceSettings):
     scratch: str | None = setting(
         None, "Folder in which the private working folder is made. All machines must share it."
     )
-    output: Pattern = setting("release", "Folder to create. {year}, {month}, {week}, {date} and {time} are filled in.")
+    output: Pattern = setting(
+        "release",
+        "Folder to create. {year}, {month} (such as 2026-11), {week}, {date} and {time} are filled in.",
+    )
     ledger: LedgerPlace | None = setting(
         None, "Path of the ledger, its URL without a password, or block:NAME. If not given, $EQUISTRATA_LEDGER_URL."
     )

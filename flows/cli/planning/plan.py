@@ -94,6 +94,7 @@ def planned(settings: PlanSettings) -> dict[str, Any]:
                 "setting out"
             )
     schema = Schema.load(settings.schema_ or "acs_means")
+    at_most = schema.unit.at_most if settings.at_most is None else settings.at_most
     _check_strata(settings, schema)
     strata = Strata.over(schema, settings.strata)
     if settings.column in strata.columns:
@@ -104,10 +105,10 @@ def planned(settings: PlanSettings) -> dict[str, Any]:
     sizes = _rows(settings, strata, weights)
     unit_sizes = unit_sizes_of(settings.unit_sizes)
     document, others = {}, []
-    for at_most in (*(BOUNDS if unit_sizes else ()), settings.at_most):
-        kept = rows_kept(unit_sizes, at_most) if unit_sizes else 1.0
+    for bound in (*(BOUNDS if unit_sizes else ()), at_most):
+        kept = rows_kept(unit_sizes, bound) if unit_sizes else 1.0
         used = {key: size * kept for key, size in sizes.items()}
-        asked = replace(asked, unit_rows=at_most)
+        asked = replace(asked, unit_rows=bound)
         if isinstance(asked, MeanQuestion) and settings.shrinkage and len(sizes) > 1:
             asked = replace(asked, sizes=tuple(used.values()))
         document = estimate_document(settings, asked, strata, used, weights.source)
@@ -116,14 +117,14 @@ def planned(settings: PlanSettings) -> dict[str, Any]:
         reached = whole.reached(math.fsum(used.values()), settings.epsilon)
         others.append(
             {
-                "at_most": at_most,
+                "at_most": bound,
                 "rows_kept": kept,
                 "left_out": 1 - kept,
                 "readable": readable,
                 "reached": finite(reached),
             }
         )
-    return document | {"at_most": settings.at_most, "units": others[:-1]}
+    return document | {"at_most": at_most, "units": others[:-1]}
 
 
 def _check_strata(settings: PlanSettings, schema: Schema) -> None:

@@ -54,9 +54,10 @@ class PlanSettings(Settings):
     beta: float = setting(0.2, "Type II error of the test, which has the power 1 − beta.")
     epsilon: float = setting(1.0, "ε to plan with.")
     delta: float = setting(1e-9, "δ to plan with, for means.")
-    at_most: int = setting(
-        1,
-        f"Largest number of rows that are used of each unit, 1 to {MOST_ROWS:,}. ε is for the unit.",
+    at_most: int | None = setting(
+        None,
+        f"Largest number of rows that are used of each unit, 1 to {MOST_ROWS:,}. ε is for the unit. If not given, the "
+        "number that the schema declares.",
         ge=1,
         le=MOST_ROWS,
     )

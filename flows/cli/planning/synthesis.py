@@ -65,7 +65,8 @@ def synthesis_document(
 
     assert settings.synthesizer is not None
     epsilon, delta, part = settings.epsilon, settings.delta, settings.part
-    at_most, relation, unit_sizes = settings.at_most, settings.relation, unit_sizes_of(settings.unit_sizes)
+    at_most = strata.schema.unit.at_most if settings.at_most is None else settings.at_most
+    relation, unit_sizes = settings.relation, unit_sizes_of(settings.unit_sizes)
     if not DEFAULT_COUNT_SHARE < part <= 1:
         raise InputError(f"setting 'part' is {part:g}, but must be above {DEFAULT_COUNT_SHARE} and at most 1")
     total = Rho.from_epsilon_delta(epsilon, delta)

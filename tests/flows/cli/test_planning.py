@@ -111,6 +111,19 @@ def test_a_synthesis_is_planned_at_what_a_release_spends(name):
     assert found["rho"] == float(total)
 
 
+@pytest.mark.parametrize("given", [("--synthesizer", "mst"), ("--column", "PAY", "--reference", 30)])
+def test_the_unit_of_the_schema_is_planned(given, tmp_path):
+    """A plan for single rows would promise too much if a release protects units of several rows."""
+    schema = tmp_path / "people.yaml"
+    columns = "{SEX: {values: [F, M]}, PAY: {lower: 0, upper: 100, edges: [0, 50, 100], sigma: 20}}"
+    schema.write_text(f"name: people\nunit: {{column: HOME, at_most: 4}}\ncolumns: {columns}\n", "utf-8")
+    given = ("--schema", schema, "--strata", "SEX", "--sizes", "9000,11000", *given)
+    declared = plan(*given)
+    assert declared["at_most"] == 4
+    assert declared == plan(*given, "--at-most", 4)
+    assert declared != plan(*given, "--at-most", 1)
+
+
 def test_bounds_on_the_rows_of_a_unit_are_planned():
     given = ("--synthesizer", "mst", "--strata", "SEX", "--rows", 30000)
     units = plan(*given, "--at-most", 4, "--unit-sizes", "0.5,0.3,0,0.1,0.1")
