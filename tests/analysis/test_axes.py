@@ -225,8 +225,8 @@ def test_intervals_by_year_cover_as_they_say():
 @pytest.mark.parametrize(
     ("of", "by", "match"),
     [
-        ({"SINCE": "2022"}, [], "'SINCE' has dates from 2019-03-01 to 2021-12-31, and none in 2022"),
-        ({"SINCE": "2020-02-15 to 2020-04"}, [], "has a bin of 2020-02, which is in 2020-02-15 to 2020-04 in part"),
+        ({"SINCE": "2022"}, [], "'SINCE' has dates from 2019-03-01 to 2021-12-31, so none are in 2022"),
+        ({"SINCE": "2020-02-15 to 2020-04"}, [], "the bin 2020-02 is only partly in 2020-02-15 to 2020-04"),
         ({"SINCE": "spring"}, [], "'SINCE' has no value .'spring'."),
         ({"SINCE": 2020}, [], "'SINCE' has no value .2020."),
         ({"SEX": 2}, ["SINCE:week"], "dates of 'SINCE' are asked for by month, quarter, year, not by 'week'"),
@@ -300,9 +300,11 @@ LABELLED = Schema.from_dict({"columns": {
 def test_a_label_is_all_of_its_codes_and_what_may_be_a_value_is_refused(name, asked, codes):
     """Estimates and conditions for sampling must use the same codes."""
     if codes is None:
-        with pytest.raises(InputError, match=f"column '{name}': '.' is written as a value, and is the label of value"):
+        with pytest.raises(
+            InputError, match=f"column '{name}': '.' is ambiguous, because it is a value and also the label of value"
+        ):
             Axis.of(LABELLED, name).codes_of(asked)
-        with pytest.raises(InputError, match="is the label of value") if name != "PAY" else nullcontext():
+        with pytest.raises(InputError, match="label of value") if name != "PAY" else nullcontext():
             codes_of_condition(LABELLED, name, asked)
         return
     assert Axis.of(LABELLED, name).codes_of(asked) == codes
