@@ -76,8 +76,8 @@ class Unit:
             raise InputError("'at_most' bounds the rows of a unit, but no unit is declared; name its column")
         if self.weights == "units" and not 1 < self.at_most <= MOST_WEIGHED:
             raise InputError(
-                f"units can only count as one each if 'at_most' is from 2 to {MOST_WEIGHED}; change 'at_most', or count "
-                "rows"
+                f"units can only count as one each if 'at_most' is from 2 to {MOST_WEIGHED}; change 'at_most', or "
+                "count rows"
             )
 
     @classmethod
