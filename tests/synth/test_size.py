@@ -79,7 +79,7 @@ def test_what_is_refused_does_fail():
     with pytest.raises(InputError, match="needs 1,728 cells, but the maximum is 1,500"):
         size(small, strata)
     codes = np.random.default_rng(0).integers(1, 12, (2000, 3)).astype(np.uint8)
-    with pytest.raises(InputError, match="more than 1,500"):
+    with pytest.raises(InputError, match="the maximum is 1,500"):
         fit(small, CodedTable(codes, strata.schema), Rho(50.0), SeededNoise(0))
 
 
