@@ -194,7 +194,9 @@ def test_more_answers_or_coefficients_than_memory_holds_are_refused(monkeypatch)
     with pytest.raises(InputError, match="24 answers from a table of R, X, Y are too many; ask only for some values"):
         answers.estimate("proportion", "X", ["R", "Y"])
     monkeypatch.setattr("equistrata.analysis.regression.design.MOST_TERMS", 4)
-    with pytest.raises(InputError, match="a regression on X, R has 6 coefficients, but the maximum is 4; leave out columns"):
+    with pytest.raises(
+        InputError, match="a regression on X, R has 6 coefficients, but the maximum is 4; leave out columns"
+    ):
         answers.estimate("logit", {"Y": 1}, ["X", "R"])
 
 
