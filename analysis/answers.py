@@ -60,7 +60,7 @@ def bin_number_notes(schema: Schema, statistic: str, of: Of, by: Sequence[str]) 
     columns = [schema[name] for name in dict.fromkeys(asked) if name in schema.names]
     return [
         f"{column.name} was released as the numbers of its bins, from 0 ({column.words(0)}) to {column.size - 1} "
-        f"({column.words(column.size - 1)}): the answer is in these numbers, and not in those of "
+        f"({column.words(column.size - 1)}), so the answer is in these bin numbers, not in units of "
         f"{column.label or column.name}"
         for column in columns
         if column.numeric and column.edges and column.release == "index" and not column.layout
@@ -141,7 +141,9 @@ class Answers(AnswerSources):
         """
         has = self.evidence.strata.schema.survey_weight is not None
         if weighted and not has:
-            raise InputError("the release has no survey weight, so it counts rows of the file; leave out 'weighted'")
+            raise InputError(
+                "the release has no survey weight, so it can only count rows of the file; leave out 'weighted'"
+            )
         return has if weighted is None else weighted
 
     def _estimate(
@@ -167,7 +169,7 @@ class Answers(AnswerSources):
         if statistic in REGRESSIONS:
             confidence(level)
             if where:
-                raise InputError("a regression has no condition 'where'; put these columns into 'by'")
+                raise InputError("a regression cannot have a condition 'where'; add these columns to 'by' instead")
             return coefficients(self, Regression.of(schema, statistic, of, by), level, sampled)
         if statistic in PAIRS:
             confidence(level)
@@ -247,8 +249,8 @@ class Answers(AnswerSources):
             if apart and unknown.all():
                 apart = asked_names(self.evidence.strata.schema, apart, asked.nested)
                 raise InputError(
-                    f"the release measured {', '.join(apart)} never all together, and smaller sets of them do not "
-                    f"determine how all of them are related; ask about {'two' if len(apart) == 3 else 'fewer'} of "
+                    f"the release did not measure {', '.join(apart)} all together, and smaller sets of these columns "
+                    f"do not determine their joint distribution; ask about {'two' if len(apart) == 3 else 'fewer'} of "
                     "them at a time"
                 )
             if apart or not self.models:
@@ -289,7 +291,7 @@ class Answers(AnswerSources):
             If the two columns were not measured together.
         """
         if not isinstance(of, str) or len(by) != 1 or of in by:
-            raise InputError(f"{PAIRS[statistic].title} needs one column in 'of' and another one in 'by'; name both")
+            raise InputError(f"{PAIRS[statistic].title} needs one column in 'of' and another column in 'by'; give both")
         schema = self.evidence.strata.schema
         numbers = [averaged(column_of_numbers(schema, name)) for name in (of, by[0]) if PAIRS[statistic].numbers]
         asked = question(schema, "count", of, by, where, not self.counts.apart)
@@ -301,6 +303,6 @@ class Answers(AnswerSources):
                 noise = np.asarray(table.spread(top) @ top.T)
                 return Pair(of, by[0], counts, noise, numbers, self.seed + 3)
         raise InputError(
-            f"the release did not measure {' and '.join(asked.columns)} together, so the answer would only "
-            "depend on the model; the measured pairs are in 'relations' of card.json"
+            f"the release did not measure {' and '.join(asked.columns)} together, so the answer would depend "
+            "only on the model; choose a measured pair, which 'relations' in card.json lists"
         )

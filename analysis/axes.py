@@ -145,7 +145,7 @@ def column_by_unit(schema: Schema, name: str) -> tuple[Column, Every] | None:
     found = [each for each in UNITS if each == unit]
     if not found:
         raise InputError(
-            f"dates of {column!r} are asked for by {', '.join(UNITS)}, not by {unit!r}; write {column}:year"
+            f"dates of {column!r} can be grouped by {', '.join(UNITS)}, not by {unit!r}; write {column}:year"
         )
     return schema[column], found[0]
 
@@ -194,7 +194,7 @@ def _found(known: CodeNames, values: Any, name: str, keys: Sequence[Value], own:
     unknown = [value for value in wanted if not found[value]]
     if unknown or not wanted:
         shown = ", ".join(str(each) for each in keys[:20]) + ", …" * (len(keys) > 20)
-        ranges = ", or a range, as '15-24' or '>64'" * (own is not None and _has_ranges(own))
+        ranges = ", or give a range, such as '15-24' or '>64'" * (own is not None and _has_ranges(own))
         raise InputError(f"column {name!r} has no value {unknown[:1]}; choose among {shown}{ranges}")
     return list(dict.fromkeys(code for value in wanted for code in found[value]))
 
@@ -216,8 +216,8 @@ def _several(column: Column | None, value: Any) -> list[int]:
     first, last = drawn_ends(column)
     for place in np.flatnonzero((first <= high) & (low <= last) & ~((low <= first) & (last <= high))):
         raise InputError(
-            f"column {column.name!r} has a bin of {column.words(int(place))}, which is in {value} in part, so nothing "
-            "says how many of its rows are in it; ask for a range that holds its bins whole"
+            f"column {column.name!r}: the bin {column.words(int(place))} is only partly in {value}, so the number of "
+            "its rows in that range is unknown; ask for a range that contains whole bins"
         )
     return [int(place) for place in np.flatnonzero((low <= first) & (last <= high))]
 

@@ -64,14 +64,14 @@ def changes(
     """Estimate the change of a statistic. See `equistrata.analysis.release.Release.compare`."""
     one_of("statistic", statistic, STATISTICS)
     if former.manifest == later.manifest:
-        raise InputError("both folders are the same release; name another one")
+        raise InputError("both folders are the same release; give two different releases")
     for name in {*by, *(where or {}), *([] if of is None else [of] if isinstance(of, str) else of)}:
         check_alike(former.schema, later.schema, name)
     about = {each.answers.people(weighted) for each in (former, later)}
     if len(about) == 2:
         raise InputError(
-            "one of the releases counts people, and the other one, without a survey weight, rows of the file; compare "
-            "rows of both (weighted=False, or --unweighted)"
+            "one of the releases counts people, but the other has no survey weight and counts rows of the file; "
+            "compare rows in both (weighted=False, or --unweighted)"
         )
     sides, ends, reach = (former.answers, later.answers), None, None
     if statistic == "quantile":

@@ -92,7 +92,7 @@ def contrasts(
     others = [name for name in groups.columns if name not in {*by, *ANSWER, *_INNER, "basis"}]
     parts = [part for _, part in groups.groupby(others, sort=False, dropna=False)] if others else [groups]
     if not by or len(parts[0]) < 2:
-        raise InputError("a comparison needs groups; name the columns that define them with 'by'")
+        raise InputError("a comparison needs groups; give the columns that define the groups in 'by'")
     found = pd.concat([_against_first(part, by, level, ratio) for part in parts], ignore_index=True)
     return found if tested or ratio else found.assign(p_value=np.nan)
 

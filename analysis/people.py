@@ -78,8 +78,8 @@ class PostStrata:
         sums = np.bincount(self.cells, people, len(self.totals))
         if ((sums <= 0) & (self.totals > 0)).any():
             raise InputError(
-                "the release's model has nobody in a cell of the control totals, so nothing says who is there; ask for "
-                "rows of the file (weighted=False, or --unweighted)"
+                "the model of the release has no people in a cell of the control totals, so that cell cannot be "
+                "estimated; ask for rows of the file (weighted=False, or --unweighted)"
             )
         found = np.divide(self.totals, sums, out=np.zeros(len(sums)), where=sums > 0)
         return np.asarray(found[self.cells])

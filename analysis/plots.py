@@ -46,7 +46,7 @@ def plot_groups(release: Release, axes: Axes | None = None) -> Axes:
         if not known[place]:
             axes.annotate("  not known", (0, at), va="center", fontsize="small")
     axes.set_yticks(range(len(order)), [names[place] for place in order])
-    axes.set(xlabel="expected distance of released and real distributions", xlim=(0, None))
+    axes.set(xlabel="expected distance between released and real distributions", xlim=(0, None))
     axes.set_ylim(-0.6, len(order) - 0.4)
     axes.legend(frameon=False, loc="lower right")
     return axes

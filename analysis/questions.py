@@ -149,7 +149,7 @@ def question(
     where, names = dict(where or {}), ([] if of is None else [of] if isinstance(of, str) else list(of))
     axes = _axes(schema, (*names, *by, *where))
     if len(set(by)) < len(by) or set(by) & set(where):
-        raise InputError("a column is named twice, for example as a group and as a condition; name each column once")
+        raise InputError("a column is given twice, for example as a group and as a condition; give each column once")
     merged = _merged(axes, by)
     merged = merged if merge else ()
     columns = tuple(name for name in schema.names if name in {axis.column for axis in axes.values()})
@@ -157,13 +157,14 @@ def question(
     shape = tuple(sizes.get(name, schema[name].size) for name in columns)
     if prod(shape) > MOST_CELLS:
         raise InputError(
-            f"a table of {', '.join(columns)} has {prod(shape):,} cells, more than {MOST_CELLS:,}; ask less"
+            f"a table of {', '.join(columns)} has {prod(shape):,} cells, but the maximum is {MOST_CELLS:,}; ask "
+            "for fewer columns"
         )
     answers = prod(axes[name].size for name in {*by, *([of] if isinstance(of, str) and statistic != "mean" else [])})
     if answers * prod(shape) > MOST_SUMS:
         raise InputError(
-            f"{answers:,} answers from a table of {', '.join(columns)} are too many; ask for some values of one of "
-            "them in 'where' or as {column: value}, or name fewer groups"
+            f"{answers:,} answers from a table of {', '.join(columns)} are too many; ask only for some values of a "
+            "column, with 'where' or {column: value}, or give fewer groups"
         )
     cells = dict(zip(columns, np.indices(shape).reshape(len(shape), prod(shape)), strict=True))
     grid = {}  # the code of each name in each cell
@@ -189,7 +190,7 @@ def question(
     bottom = np.array(inside, dtype=np.float64)
     if statistic == "mean":
         if not isinstance(of, str):
-            raise InputError("a mean needs one numeric column; name it")
+            raise InputError("a mean needs one numeric column; give its name in 'of'")
         values, spread = averaged(schema[of])
         present = ~np.isnan(values)[grid[of]]
         number = np.where(present, values[grid[of]], 0.0)
@@ -212,7 +213,7 @@ def question(
     if statistic == "count":
         return Question(columns, labels, top, None, top, merged=merged)
     if of is None:
-        raise InputError("a proportion is of rows with some value; name a column, or {column: value}")
+        raise InputError("a proportion needs a column or a value; give a column, or {column: value}, in 'of'")
     return Question(columns, labels, top, bottom, top, merged=merged)
 
 
@@ -221,7 +222,7 @@ def _axes(schema: Schema, names: Sequence[str]) -> dict[str, Axis]:
     for each in names:
         name, equals, value = each.partition("=")
         if equals and each not in schema.names and name in schema.names:  # the syntax of the command line
-            raise InputError(f"{each!r} is not a column; for the rows with that value write {{{name!r}: {value!r}}}")
+            raise InputError(f"{each!r} is not a column; for rows with this value, write {{{name!r}: {value!r}}}")
     return {name: Axis.of(schema, name) for name in names}
 
 
@@ -237,8 +238,8 @@ def _merged(axes: Mapping[str, Axis], by: Sequence[str]) -> Merged:
         twice = [name for name in names if name in by]
         if len(twice) > 1:
             raise InputError(
-                f"{' and '.join(twice)} are levels of {column!r}; the finest one determines the others, so only "
-                "name that one"
+                f"{' and '.join(twice)} are levels of {column!r}, and the finest level determines the others; only "
+                "give the finest level"
             )
     alone = [
         (column, axes[names[0]].groups)
@@ -263,7 +264,7 @@ def names_of(by: Any) -> tuple[Any, ...]:
 def check_words(of: Any, by: Any, where: Any) -> None:
     """Raise InputError unless the arguments have the types that `Release.estimate` accepts."""
     if not (of is None or isinstance(of, str | Mapping)):
-        raise InputError(f"'of' is {of!r}; give a column's name, or {{column: value}}")
+        raise InputError(f"'of' is {of!r}; give a column name, or {{column: value}}")
     if not (isinstance(by, Sequence) and all(isinstance(name, str) for name in by)):
         raise InputError(f"'by' is {by!r}; give names of columns")
     if not (where is None or isinstance(where, Mapping)):
@@ -303,8 +304,8 @@ def averaged(column: Column) -> tuple[Floats, Floats]:
     found = code_numbers(column)
     if not column.numeric and not column.ordered and column.size > 2:
         raise InputError(
-            f"column {column.name!r} is nominal, so its numbers are names, as codes of missing cells are; ask for "
-            "proportions. Where they are amounts, declare bounds and 'codes', or type: ordinal"
+            f"column {column.name!r} is nominal, so its numbers are only names; ask for proportions. If the numbers "
+            "are amounts, declare bounds and 'codes', or 'type: ordinal', in the schema of the next release"
         )
     return found
 
@@ -321,7 +322,7 @@ def column_of_numbers(schema: Schema, name: str) -> Column:
         raise InputError(f"{name!r} is not a column of the release; it has {', '.join(schema.names)}")
     if schema[name].layout:
         raise InputError(
-            f"column {name!r} holds dates or times, which have no correlation here; ask for another column"
+            f"column {name!r} holds dates, for which correlations are not supported; ask for another column"
         )
     return schema[name]
 
@@ -355,7 +356,7 @@ def cumulative(
     if isinstance(of, str) and schema[of].layout:
         raise InputError(f"column {of!r} has dates; ask for the proportion of each of its periods")
     if not isinstance(of, str) or not schema[of].numeric:
-        raise InputError("a quantile needs one numeric column; name it")
+        raise InputError("a quantile needs one numeric column; give its name in 'of'")
     column = schema[of]
     single = question(schema, "proportion", of, by, where, merge)
     groups = len(single.labels) // column.size

@@ -117,7 +117,7 @@ class Release:
         )
         check_card(card, schema, where)
         if card.get("panel") is not None:
-            raise InputError(f"{where} has people who keep ids over months; only equistrata 0.1.0 reads such releases")
+            raise InputError(f"{where} has people with the same id in several months; read it with equistrata 0.1.0")
         return cls(folder, card, schema, manifest)
 
     @cached_property
@@ -160,7 +160,7 @@ class Release:
         frame = read_frame(self.folder / "synthetic.parquet")
         if not {column.name for column in self.schema.published} <= set(frame.columns) or not frame.columns.is_unique:
             where = f"synthetic.parquet of release {str(self.folder)!r}"
-            raise InputError(f"{where} has other columns than schema.json; {MEND}")
+            raise InputError(f"the columns of {where} differ from schema.json; {MEND}")
         return with_labels(frame, self.schema) if labels else frame
 
     def codebook(self) -> pd.DataFrame:
@@ -280,9 +280,8 @@ class Release:
         """
         if self.schema.expanded_by is not None:
             raise InputError(
-                f"each row of release {str(self.folder)!r} is a person (expand), but estimates are about the "
-                "private rows; count the released rows, or make a release without expand, which supports "
-                "estimates with intervals"
+                f"each row of release {str(self.folder)!r} is a person (expand), but estimates describe the private "
+                "rows; count the released rows, or make a release without expand to get estimates with intervals"
             )
         evidence, replicates = with_models(self.folder, self.evidence)
         answers = Answers(evidence, controls=self.controls)

@@ -43,9 +43,9 @@ SAME = 1e-9  # relative tolerance
 FAR = 6.0  # measurements of the same rows differ by less than this many standard deviations
 
 _NOT_SEEN = (
-    "that the noise was drawn as stated, from a secure source",
-    "that the measurements are of the rows that the card names",
-    "other releases about the same people: their prices add up (the ledger's keeper knows them)",
+    "whether the noise was drawn as stated, from a secure source",
+    "whether the measurements were made from the rows that the card names",
+    "whether there are other releases about the same people, with prices that add up (see the ledger)",
 )
 _Check = Callable[[Release], Iterable[str]]
 
@@ -100,24 +100,24 @@ def unseen(release: Release) -> list[str]:
     list of str
         One phrase per property.
     """
-    found = [] if has_measurements(release) else ["what was measured, so the price is not checked"]
+    found = [] if has_measurements(release) else ["what was measured, and therefore the price"]
     if served_earlier(release):
-        found.append("how groups are served, as the card expects it: an earlier version modelled them otherwise")
+        found.append("the expected errors of the groups, because an earlier version used another model for them")
     elif has_measurements(release) and rows_unseen(release):
         found.append("whether the rows follow from the measurements")
     said = release.card.get("format")
     if has_measurements(release) and earlier_format(said):
         found.append(
-            "cells.csv, and whether a part of the card was left out: its format is an earlier version's, or none"
+            "cells.csv, and whether a part of the card was left out, because the card has no format or an earlier one"
         )
     elif isinstance(said, int) and said > CARD_FORMAT:
-        found.append("parts of the card that a later version writes")
+        found.append("parts of the card that were written by a later version")
     if (release.folder / MODELS).exists():
-        found.append(f"replicates in {MODELS}/ other than the first, which was made again")
+        found.append(f"all replicates in {MODELS}/ except the first")
     if (source := release.public_weights_source) is not None:
-        found.append(f"that the groups' weights are those of {source}")
+        found.append(f"whether the weights of the groups match {source}")
     if said := release.card.get("controls"):
-        found.append(f"that the totals of people are those of {said['source']}")
+        found.append(f"whether the totals of people match {said['source']}")
     return [*found, *_NOT_SEEN]
 
 
@@ -176,7 +176,7 @@ def _checked(release: Release, *checks: _Check) -> list[str]:
         except InputError as error:
             found.append(str(error))
         except (AttributeError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
-            found.append("a file of it holds what no release writes, so not all of it can be checked")
+            found.append("a file has content that no release writes, so the release cannot be checked completely")
     return list(dict.fromkeys(found))
 
 
@@ -211,13 +211,13 @@ def _unit(release: Release) -> Iterator[str]:
     relation = guarantee["relation"]
     other = has_measurements(release) and not relation.startswith(own.relation)  # foreign synthesizers may differ
     if other or told != (asdict(own), own.words):
-        yield "the unit or the relation on the card is not that of schema.json, by which the price is checked"
+        yield "the unit or the relation on the card differs from schema.json, which is used to check the price"
     kept = relation_of(own.column, own.relation)  # as recorded in the ledger
     if not _foreign(release) and card.get("relation", kept) not in (kept, own.relation):
-        yield "the card names another relation than schema.json's"
+        yield "the card names another relation than schema.json"
     steps = 2 if relation.startswith(REPLACE_ONE) else 1
     if "groups" in card and not card["groups"]:
-        yield "the card does not say what several units together pay"
+        yield "the card does not state the price of several units together"
     for each in card.get("groups", ()):
         price = Rho(guarantee["rho"]).group(steps * each["units"])
         least = price.epsilon(guarantee["delta"])
@@ -235,9 +235,9 @@ def _state(release: Release) -> Iterator[str]:
     """
     path, said = release.folder / STATE, release.card.get("series")
     if path.exists() and said is None:
-        yield f"there is a {STATE}, but the card is of no series"
+        yield f"there is a {STATE}, but the card does not belong to a series"
     elif said is not None and has_measurements(release) and State.load(path).month != said["month"]:
-        yield f"{STATE} is of another month than the card"
+        yield f"{STATE} belongs to another month than the card"
 
 
 def _strata(release: Release) -> Iterator[str]:
@@ -247,11 +247,11 @@ def _strata(release: Release) -> Iterator[str]:
         yield f"the card says that there are {card['strata']['count']} strata, but there are {len(release.strata.keys)}"
     if not _foreign(release):
         if guarantee.get("caveats"):
-            yield "the card has caveats of another project's synthesizer, but names one of ours"
+            yield "the card has caveats for a foreign synthesizer, but names a synthesizer of equistrata"
         if str(card.get("mechanism", config["synthesizer"])).lower() != str(config["synthesizer"]).lower():
-            yield f"the card calls the mechanism {card['mechanism']!r}, but its settings say {config['synthesizer']!r}"
+            yield f"the card names the mechanism {card['mechanism']!r}, but its settings name {config['synthesizer']!r}"
     elif not guarantee.get("caveats"):
-        yield "the card names another project's synthesizer, and none of its caveats"
+        yield "the card names a foreign synthesizer, but lists none of its caveats"
     if release.public_weights_source is not None:
         combined, counts = config.get("combine_weights", False), COUNTS in guarantee["split_of_rho"]
         if config.get("weights") == "noisy" or (counts and not combined):
@@ -259,7 +259,7 @@ def _strata(release: Release) -> Iterator[str]:
     names = {path.name for path in (release.folder / "measurements").glob("*")}
     read = {f"{release.strata.file_name(key)}.json" for key in release.strata.keys}
     if names and not _foreign(release) and names != {ALL_ROWS_FILE} and names != read:
-        yield "measurements/ holds files that are no part of a release, so more may have been measured"
+        yield "measurements/ has files that do not belong to a release, so more may have been measured"
 
 
 def _rows(release: Release, tables: list[CodedTable]) -> Iterator[str]:
@@ -276,10 +276,10 @@ def _rows(release: Release, tables: list[CodedTable]) -> Iterator[str]:
     for table in tables:
         for each in table.schema.derived:
             if not np.array_equal(frame[each.name].to_numpy(dtype=object), each.cells(table.column(each.source))):
-                yield f"column {each.name!r} of the rows does not follow from {each.source!r}"
+                yield f"derived column {each.name!r} of the rows does not match its source {each.source!r}"
     path = release.folder / "synthetic.csv"
     if path.exists() and not _same(frame, read_frame(path, declared=release.schema.coded().published)):
-        yield "synthetic.csv holds other rows than synthetic.parquet"
+        yield "synthetic.csv has other rows than synthetic.parquet"
 
 
 def _same(frame: pd.DataFrame, other: pd.DataFrame) -> bool:
@@ -305,12 +305,12 @@ def _measurements(release: Release) -> Iterator[str]:
     together = {(*dict(each.where), *each.columns) for each in found}
     for name in names:
         if not any(name in columns for columns in together):
-            yield f"nothing was measured of column {name!r}"
+            yield f"column {name!r} was not measured"
     said, varying = release.card.get("relations"), [name for name in names if release.schema[name].size > 1]
     pairs = [tuple(pair) for pair in said["measured"] if set(pair) <= {*varying}] if said else []
     # A column with a single value has no relations, but earlier cards listed them.
     if said and sorted(pairs) != sorted(measured_pairs(varying, together)[0]):
-        yield "the pairs of columns that the card calls measured are not those of the measurements"
+        yield "the pairs of columns that the card lists as measured differ from the measurements"
     for name in names:
         yield from _apart(release, name)
 
@@ -335,5 +335,5 @@ def _apart(release: Release, name: str) -> Iterator[str]:
             spread = each.sigma * math.sqrt(each.values.size / summed.size)
             expected = Measurement((name,), summed, each.sigma, (each.groups[axis],)).merged(counts)
             if np.abs(summed - expected).max() > FAR * spread:
-                yield f"measurements of column {name!r} contradict each other: of other rows, or with more noise than σ"
+                yield f"measurements of column {name!r} contradict each other: they used other rows or larger noise"
                 return

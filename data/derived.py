@@ -131,20 +131,20 @@ def ends_of(spec: Any, source: Column, here: str) -> list[Range]:
         If the declaration is not valid.
     """
     refuse_unknown(spec, _KEYS, here)
-    need(here, not source.open, f"follows from {source.name!r}, whose values only a release finds; list them")
-    need(here, ("bins" in spec) == source.numeric, "needs 'bins' if it follows from numbers or dates, else 'groups'")
-    need(here, ("groups" in spec) != source.numeric, "needs 'groups' if it follows from values, else 'bins'")
+    need(here, not source.open, f"is derived from {source.name!r}, which has 'values: open'; list its values")
+    kinds = "needs 'bins' if its source has numbers or dates, and 'groups' if its source has listed values"
+    need(here, ("bins" in spec) == source.numeric and ("groups" in spec) != source.numeric, kinds)
     return [] if "groups" in spec else [(-np.inf, edge) for edge in _edges(spec, source, here)[1:-1]]
 
 
 def _edges(spec: Mapping[str, Any], source: Column, here: str) -> list[float]:
     listed = spec["bins"] if isinstance(spec["bins"], list) else []
     given = [dates.day_in(each) for each in listed] if source.layout else listed
-    kind = 'dates, as "2024-12-31"' if source.layout else "numbers"
+    kind = 'dates, such as "2024-12-31"' if source.layout else "numbers"
     need(here, all(map(is_number, given)), f"needs 'bins' to be edges that are {kind}")
     edges = [float(edge) for edge in given if edge is not None]
     ascending = len(edges) > 1 and sorted(set(edges)) == edges
-    need(here, ascending, "needs 'bins' to be at least two ascending edges, closed on the right: [0, 14, 64, 99]")
+    need(here, ascending, "needs 'bins' to be two or more ascending edges (closed on the right): [0, 14, 64, 99]")
     (lower, upper), shown = source.bounds, [source.shown(bound) for bound in source.bounds]
     reach = edges[0] <= lower and upper <= edges[-1]
     need(here, reach, f"has 'bins' that do not reach from {shown[0]} to {shown[1]}, the bounds of {source.name!r}")
@@ -164,7 +164,7 @@ def _words(source: Column, low: float, high: float, first: bool) -> str:
 
 def _of_values(name: str, spec: Mapping[str, Any], source: Column, here: str) -> Derived:
     groups: Any = spec["groups"]
-    need(here, "labels" not in spec, "has 'labels' and 'groups', which say its values twice; leave 'labels' out")
+    need(here, "labels" not in spec, "has both 'labels' and 'groups', which both name its values; remove 'labels'")
     mapping = isinstance(groups, dict) and groups and all(isinstance(each, list) and each for each in groups.values())
     need(here, mapping, "needs 'groups' to map each of its values to a list of values")
     place = {value: code for code, value in enumerate(source.values)}
@@ -173,10 +173,10 @@ def _of_values(name: str, spec: Mapping[str, Any], source: Column, here: str) ->
         for value in values:
             known = isinstance(value, str | int | float) and not isinstance(value, bool) and value in place
             need(here, known, f"has {value!r} in the group {key!r}, which is not a value of {source.name!r}")
-            need(here, place[value] not in found, f"has {value!r} in two groups; keep one")
+            need(here, place[value] not in found, f"has {value!r} in two groups; keep it in one")
             found[place[value]] = number
     left = next((repr(value) for value, code in place.items() if code not in found), "")
-    need(here, not left, f"leaves {left} of {source.name!r} out; put it into a group")
+    need(here, not left, f"has no group for the value {left} of {source.name!r}; put it into a group")
     label = text_of(spec, "label", here)
     return _checked(
         Derived(name, source.name, label, tuple(groups), tuple(found[code] for code in sorted(found))), here
@@ -189,9 +189,9 @@ def _checked(made: Derived, here: str) -> Derived:
         need(
             here,
             text,
-            f"has the value {key!r}, which is no short text or which files take for something else; name it otherwise",
+            f"has the value {key!r}, which is not a short text, or would be read back as something else; rename it",
         )
-    need(here, len(set(made.keys)) == len(made.keys), "has two values of one name; name them apart")
+    need(here, len(set(made.keys)) == len(made.keys), "has two values with the same name; rename one of them")
     return made
 
 
@@ -214,10 +214,10 @@ def check_derived(derived: Sequence[Derived], schema: Schema, here: str) -> None
     """
     names = [each.name for each in derived]
     apart = len(set(names)) == len(names) and not set(names) & {*schema.cells}
-    need(here, apart, "has two columns of one name, of which one is derived")
+    need(here, apart, "has a derived column with the name of another column; rename it")
     for each in derived:
         fits = len(each.groups) == schema[each.source].size and set(each.groups) <= set(range(len(each.keys)))
-        need(here, fits, f"has a column {each.name!r} that does not follow from {each.source!r}")
+        need(here, fits, f"has a derived column {each.name!r} that does not match its source {each.source!r}")
         _checked(each, f"column {each.name!r} of {here}")
 
 
@@ -230,7 +230,7 @@ def derived_and_declared(declared: Mapping[Any, Any]) -> tuple[dict[str, Any], d
 def refuse_derived(name: Any, derives: Mapping[str, Any], here: str) -> None:
     """Raise an InputError if a name is that of a derived column, where only a declared column is allowed."""
     of = derives[name][FROM] if isinstance(name, str) and name in derives else None
-    need(here, of is None, f"names {name!r}, which is derived after drawing; name {of!r}, from which it follows")
+    need(here, of is None, f"names {name!r}, which is derived from {of!r} after drawing; name {of!r} instead")
 
 
 def check_source(name: str, spec: Mapping[str, Any], schema: Schema, here: str) -> None:
@@ -238,5 +238,5 @@ def check_source(name: str, spec: Mapping[str, Any], schema: Schema, here: str) 
     another.
     """
     known = isinstance(spec[FROM], str) and spec[FROM] in schema.names
-    need(here, known, f"follows from {spec[FROM]!r}, which is no declared column; name one that is")
+    need(here, known, f"is derived from {spec[FROM]!r}, which is not a declared column; name a declared column")
     need(here, name not in schema.cells, "has the name of another column; rename it")

@@ -40,7 +40,7 @@ def header_of(path: str | Path, wanted: Collection[str] = (), sheet: str = "") -
     """
     path, form = file_and_format(path, None)
     if sheet and form.name != "excel":
-        raise InputError(f"file {str(path)!r} is no Excel workbook, so it has no sheets; leave --sheet out")
+        raise InputError(f"file {str(path)!r} is not an Excel workbook, so it has no sheets; leave out --sheet")
     if form.name != "csv":
         file: dict[str, Any] = {"sheet": sheet} if sheet else {}
         names = header_in(path, form, Dialect.read(file, "the draft"))
@@ -67,8 +67,8 @@ def _refuse_twice(names: Sequence[str], path: Path) -> None:
     for name, times in Counter(names).items():
         places = " and ".join(str(place) for place, each in enumerate(names, start=1) if each == name)
         if times > 1 or not name.strip():
-            which = f"columns {places} of one name" if name.strip() else f"no name for column {places}"
-            raise InputError(f"file {path.name!r} has {which} in its header line; name each by itself")
+            which = f"the same name for columns {places}" if name.strip() else f"no name for column {places}"
+            raise InputError(f"file {path.name!r} has {which} in its header line; give each column its own name")
 
 
 def names_in(path: str | Path, sheet: str = "") -> list[str]:

@@ -111,39 +111,40 @@ def remedy(misfit: Misfit, schema: Schema, header: Collection[str] = ()) -> str:
     if misfit.fault == "no such column":
         near = alike(column.name, header)
         if near is not None:
-            return f"the header line has {near!r} for {column.name!r}; write one of them as the other"
-        return "add it to the table, name it as the header line does, or take it out of 'columns' and 'default'"
+            return f"the header line has {near!r} instead of {column.name!r}; use the same spelling in both"
+        return "add it to the table, use its name in the header line, or remove it from 'columns' and 'default'"
     if column.weight and misfit.fault in ("missing cells", "out of bounds"):
         return WEIGHT_REMEDY
     if misfit.fault == "missing cells":
         new = unused_value(column.values or ("",))
         quoted = f'"{new}"' if isinstance(new, str) else str(new)
         added = f", and add {quoted} to 'values'" if column.values else ""
-        return "write missing: own" if column.numeric else f"write missing: {quoted}{added}"
+        return "declare missing: own" if column.numeric else f"declare missing: {quoted}{added}"
     if misfit.near:
         return (
-            "some are declared ones, except for blanks, line breaks, case or zeros in front; mend the cells, or list "
-            "them, as recode: {RAW: VALUE}"
+            "some differ from declared values only in blanks, line breaks, case or leading zeros; correct the cells, "
+            "or list them under recode: {RAW: VALUE}"
         )
     if misfit.times:
         return f"each is {dates.TIME_OF_DAY}"
     if misfit.layouts:
-        listed = ", and list texts with a meaning under 'codes'" * misfit.rest
+        listed = ", and list other texts under 'codes'" * misfit.rest
         several = len(misfit.layouts) > 1
         given = flow([*misfit.layouts] if several else misfit.layouts[0])
-        first = "; the first is how they are released" * several
-        return f"write how the file has them, as format: {given} (now {column.layout}){first}{listed}"
+        first = "; dates are released in the first format" * several
+        return f"declare the format of the file with format: {given} (now {column.layout}){first}{listed}"
     other = "," if schema.file.decimal == "." else "."
     said: dict[Fault, str] = {
-        "undeclared values": "list them under 'values', or say which value they are: each by 'recode', all by 'others'",
-        "not numbers": 'list texts with a meaning, as N, under codes: {N: "not asked"}; if the file writes decimals '
-        f'otherwise, declare file: {{decimal: "{other}"}} and, if it has them, thousands',
-        "not dates": f'write how the file has them, as format: "%d.%m.%Y" (now {column.layout}), and list texts with a '
-        "meaning under 'codes'",
-        "not whole numbers": "take 'integer: true' away",
-        "out of bounds": "widen 'lower' and 'upper' to what is public, or list what stands for no number, as 999, "
-        'under codes: {999: "refused"}',
-        "impossible": "mend those rows, or take the rule out of 'impossible' or 'rules'",
+        "undeclared values": "list them under 'values', or map them to declared values: some with 'recode', all others "
+        "with 'others'",
+        "not numbers": 'list texts such as N under codes: {N: "not asked"}; if the file uses another decimal sign, '
+        f'declare file: {{decimal: "{other}"}}, and also thousands if it separates them',
+        "not dates": f'declare the format of the file, such as format: "%d.%m.%Y" (now {column.layout}), and list '
+        "other texts under 'codes'",
+        "not whole numbers": "remove 'integer: true'",
+        "out of bounds": "widen 'lower' and 'upper' to bounds that are public, or list codes such as 999 under "
+        'codes: {999: "refused"}',
+        "impossible": "correct those rows, or remove the rule from 'impossible' or 'rules'",
     }
     return said[misfit.fault]
 

@@ -149,8 +149,9 @@ def _unconfirmed(document: Any, where: str) -> tuple[list[str], Any]:
     if not marked:
         return [], document
     said = (
-        f"columns of schema {where} are marked as {TAKEN!r}; compare each with what is public, mend it, and take that "
-        f"mark away, or list it, as {CONFIRMED}: [{', '.join(json.dumps(name, ensure_ascii=False) for name in marked)}]"
+        f"columns of schema {where} are marked as {TAKEN!r}; compare each with public facts, correct it, and remove "
+        "the mark, or list it under "
+        f"{CONFIRMED}: [{', '.join(json.dumps(name, ensure_ascii=False) for name in marked)}]"
     )
     return [said], {**document, CONFIRMED: [*listed, *marked]}
 

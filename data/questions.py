@@ -2,11 +2,11 @@ r"""The questions in a draft of a schema.
 
 A question consists of comments in the YAML text. The user answers it by removing the comment sign from one line.
 
->>> lines = question("CIG", "97 is listed beside numbers", {"a number": "{lower: 0, upper: 97}"})
+>>> lines = question("CIG", "97 is also listed", {"a number": "{lower: 0, upper: 97}"})
 >>> print("\n".join(["columns:", "  SEX: {values: [1, 2]}", *lines]))
 columns:
   SEX: {values: [1, 2]}
-  # QUESTION CIG: 97 is listed beside numbers. Take "# " off one line, or delete all of them to leave CIG out.
+  # QUESTION CIG: 97 is also listed. Remove "# " from one of the lines below, or delete them all to leave CIG out.
   # CIG: {lower: 0, upper: 97}  # a number
 >>> asked("\n".join(lines), {"SEX"}), asked("\n".join(lines), {"SEX", "CIG"})
 (['CIG'], [])
@@ -46,7 +46,7 @@ def question(key: str, why: str, lines: Mapping[str, str]) -> list[str]:
     list of str
         The lines of the comment.
     """
-    how = f'Take "# " off one line, or delete all of them to leave {key} out.'
+    how = f'Remove "# " from one of the lines below, or delete them all to leave {key} out.'
     return [f"  # QUESTION {key}: {why}. {how}", *(f"  # {key}: {spec}  # {said}" for said, spec in lines.items())]
 
 
@@ -69,8 +69,8 @@ def readings(text: str, name: str) -> list[tuple[str, Any]]:
 def unanswered(name: str, where: str) -> str:
     """Return the error message for a column that is released although its question is open."""
     return (
-        f'column {name!r} of schema {where} is a QUESTION: take "# " off one of the lines that begin with "# {name}:", '
-        "delete all of them to leave it out, or release other columns"
+        f'column {name!r} of schema {where} is a QUESTION: remove "# " from one of the lines that begin with '
+        f'"# {name}:", delete all of them to leave the column out, or release other columns'
     )
 
 
@@ -80,8 +80,8 @@ def refuse_nothing(text: str, document: Any, where: str) -> None:
     if names and isinstance(document, dict) and not document.get("columns"):
         shown = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
         raise InputError(
-            f"schema {where} declares no column: {shown} are comments in it; declare those that are to be released, "
-            "under 'columns:' and without the '#'"
+            f"schema {where} declares no column, because these are only comments: {shown}; remove the '#' from the "
+            "columns to release, and put them under 'columns:'"
         )
 
 

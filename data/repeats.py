@@ -19,6 +19,6 @@ def require_unique(names: Iterable[Name], what: str) -> tuple[Name, ...]:
     found: dict[Name, None] = {}
     for name in names:
         if name in found:
-            raise InputError(f"{what} {str(name)!r} is named twice, so it would count twice; name each once")
+            raise InputError(f"{what} {str(name)!r} is given twice, so it would count twice; give it once")
         found[name] = None
     return tuple(found)

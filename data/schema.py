@@ -105,8 +105,8 @@ class Schema:
         for name in [name for column in self.columns for name in column.within]:
             if name in names:
                 raise InputError(
-                    f"schema {self.name!r} declares column {name!r}, which another lies within; leave it out, since "
-                    "its values follow from that one's"
+                    f"schema {self.name!r} declares column {name!r} twice, because another column has it under "
+                    f"'within'; remove the declaration of {name!r}, since its values are derived from that column"
                 )
 
     def __repr__(self) -> str:
@@ -158,12 +158,12 @@ class Schema:
             inner = next((column.name for column in self.columns if name in column.within), "")
             if inner:
                 raise InputError(
-                    f"column {name!r} follows from {inner!r}, which lies within it; name {inner!r} alone"
+                    f"column {name!r} is derived from {inner!r}, which lies within it; give {inner!r} instead"
                 ) from None
             source = next((each.source for each in self.derived if each.name == name), "")
             if source:
                 raise InputError(
-                    f"column {name!r} is derived from {source!r}, and released with it; name that"
+                    f"column {name!r} is derived from {source!r} and is released with it; give {source!r} instead"
                 ) from None
             if name in self.default:
                 raise InputError(unanswered(name, repr(self.name))) from None
@@ -200,8 +200,8 @@ class Schema:
         if outer and tuple(outer) != column.within:
             known = f"lies within {', '.join(column.within)}" if column.within else "lies within no column"
             raise InputError(
-                f"{given!r} means that {name!r} lies within {outer[-1]!r}, but by schema {self.name!r} it {known}; "
-                f"declare 'within' and the values of each {outer[-1]!r} there"
+                f"{given!r} means that {name!r} lies within {outer[-1]!r}, but in schema {self.name!r} it {known}; "
+                f"declare 'within' for {name!r}, and its values for each {outer[-1]!r}"
             )
         return name
 
@@ -307,7 +307,7 @@ class Schema:
         """
         used = {each for zero in self.impossible for each in zero.columns} | {each.source for each in self.derived}
         used |= {each for order in self.ordered for each in order.columns}
-        twice = f"has {name!r} in a rule, a derived column or as its target, and it is the survey weight; take it out"
+        twice = f"uses the survey weight {name!r} in a rule, in a derived column or as its target; remove it there"
         need(f"schema {self.name!r}", name != self.target and name not in used, twice)
         weight = weighing(self[name])
         others = tuple(replace(each, weight=False) for each in self.columns)
@@ -534,17 +534,17 @@ class Schema:
             need(here, isinstance(document.get(key) or [], list), f"needs {key!r} to be a list")
         for name in document.get(CONFIRMED) or ():
             known = isinstance(name, str) and name in declared
-            need(here, known, f"has {name!r} under {CONFIRMED!r}, which is no column of it; name columns as it does")
+            need(here, known, f"has {name!r} under {CONFIRMED!r}, which is not one of its columns; correct the name")
         derives, declared = derived_and_declared(confirmed(document)["columns"])
-        need(here, declared, "declares no column but derived ones; declare those that they follow from")
-        nothing = "has an empty 'default', so no column is released; list one, or leave it out to release all"
+        need(here, declared, "only declares derived columns; declare the columns that they are derived from")
+        nothing = "has an empty 'default', so no column is released; list a column, or remove the key to release all"
         need(here, document.get("default") != [], nothing)
-        need(here, len(declared) <= MOST_COLUMNS, f"declares {len(declared):,} columns; {MOST_COLUMNS:,} are the most")
+        need(here, len(declared) <= MOST_COLUMNS, f"declares {len(declared):,} columns; the limit is {MOST_COLUMNS:,}")
         for name in (*declared, *derives):
             text = isinstance(name, str) and name.strip()
-            need(here, name != "", "has a column without a name; give it one, in the table's header line too")
-            need(here, text, f"has the column name {name!r}, which is no text to YAML; quote it")
-            need(here, name != UNIT_ROWS, f"has a column named {name!r}, as releases name one of their own; rename it")
+            need(here, name != "", "has a column without a name; name it here and in the header line of the table")
+            need(here, text, f"has the column name {name!r}, which YAML does not read as a text; put it into quotes")
+            need(here, name != UNIT_ROWS, f"has a column named {name!r}, which is a reserved name; rename it")
         columns = tuple(column_of(name, spec, f"column {name!r} of {here}") for name, spec in declared.items())
         weight = [survey_weight(document[SURVEY_WEIGHT], columns, here)] if SURVEY_WEIGHT in document else []
         schema = cls(

@@ -143,17 +143,20 @@ class FolktablesSource:
         require_unique(self.states, "state")
         unknown = [state for state in self.states if not acs.is_state(state)]
         if unknown or not self.states:
-            raise InputError(f"unknown state {', '.join(unknown) or '(none given)'}; give postal codes such as NY")
+            raise InputError(f"unknown states: {', '.join(unknown) or '(none given)'}; give postal codes such as NY")
         if not self.download and not self._folder.is_dir():
             raise InputError(
-                f"no ACS files in {self._folder}; correct the root folder, year or survey, or allow the download"
+                f"there are no ACS files in {self._folder}; correct the root folder, year or survey, or allow the "
+                "download"
             )
         for state in self.states:
             path = acs.file_of(self._folder, state, self.year)
             if path.is_file():
                 self._file(path).check([*self._names(path, columns)])
             elif not self.download:
-                raise InputError(f"no ACS person file for {state} in {self._folder}; add it, or allow the download")
+                raise InputError(
+                    f"folder {self._folder} has no ACS person file for {state}; add it, or allow the download"
+                )
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
         """Return all rows (see `Source.read`).
@@ -178,7 +181,7 @@ class FolktablesSource:
                     yield rows.apply(lambda cells: acs.plain_cells(cells, zeros=str(cells.name) in texts))
             acs.refuse_cut_off(path)
         if not found:
-            raise InputError(f"{self.describe()}: there are no such rows; name other states or another task")
+            raise InputError(f"{self.describe()}: there are no such rows; give other states or another task")
 
     @property
     def _conditions(self) -> tuple[Condition, ...]:

@@ -79,13 +79,13 @@ class Strata:
             left to synthesize, or if there are too many strata.
         """
         if isinstance(columns, str):
-            raise InputError(f"strata is {columns!r}; give a list of column names")
+            raise InputError(f"strata is {columns!r}, but must be a list; give a list of column names")
         columns = require_unique(schema.plain(columns), "stratum column")
         for name in columns:
             if schema[name].open:
                 raise InputError(
-                    f"stratum column {name!r} is declared as 'values: open'; strata are declared beforehand, so list "
-                    "its values"
+                    f"stratum column {name!r} is declared as 'values: open', but strata need known values; list its "
+                    "values in the schema"
                 )
             if schema[name].fine:
                 raise InputError(f"stratum column {name!r} is numeric and has no bins; add 'edges' to it in the schema")
@@ -93,10 +93,10 @@ class Strata:
             raise InputError("the strata use up every column; leave at least one column to synthesize")
         count, nested = prod(schema[name].size for name in columns), any(schema[name].within for name in columns)
         if count > (most := MOST_NESTED if nested else MOST_STRATA):
-            about = f"{count:,}" if count < 10**9 else f"10^{len(str(count)) - 1} and more"
+            about = f"{count:,}" if count < 10**9 else f"at least 10^{len(str(count)) - 1}"
             raise InputError(
-                f"{', '.join(columns)} declare {about} strata, more than {most:,}; cut by fewer "
-                "columns, or give them coarser values or bins"
+                f"{', '.join(columns)} make {about} strata, but the maximum is {most:,}; use fewer columns, or give "
+                "them coarser values or bins"
             )
         return cls(schema, tuple(columns))
 
@@ -209,7 +209,7 @@ class Strata:
             place[np.ravel_multi_index(codes, self.sizes) if codes else 0] = position
         index = place[table.index_of(self.columns)]
         if (index < 0).any():
-            raise InputError("the table holds rows in a stratum that the schema declares impossible; clean those rows")
+            raise InputError("the table has rows in a stratum that the schema declares impossible; correct those rows")
         return index
 
     def partition(self, table: CodedTable) -> dict[Key, CodedTable]:

@@ -60,10 +60,14 @@ class CodedTable:
     def __post_init__(self) -> None:
         if self.codes.ndim != 2 or self.codes.shape[1] != len(self.schema.columns):
             columns = len(self.schema.columns)
-            raise InputError(f"codes need shape (n, {columns}), not {self.codes.shape}; code the rows by the schema")
+            raise InputError(
+                f"codes must have shape (n, {columns}), not {self.codes.shape}; encode the rows with the schema"
+            )
         for name, size, codes in zip(self.schema.names, self.schema.row_sizes, self.codes.T, strict=True):
             if codes.size and (codes.max() >= size or (codes.dtype.kind != "u" and codes.min() < 0)):
-                raise InputError(f"column {name!r} holds a code outside its declared size; code it by the schema")
+                raise InputError(
+                    f"column {name!r} holds a code that its schema does not have; encode the rows with the schema"
+                )
         view = self.codes.view()
         view.flags.writeable = False
         object.__setattr__(self, "codes", view)
@@ -194,7 +198,7 @@ class CodedTable:
             for name in column.cells:
                 times = int((frame.columns == name).sum())
                 if times != 1:
-                    fault = "is in the table twice; rename one" if times else "is not in the table; add it"
+                    fault = "is in the table twice; rename one of them" if times else "is not in the table; add it"
                     raise InputError(f"column {name!r} of schema {schema.name!r} {fault}")
             found, absent, missing = encoded(cells_of(frame, column), column)
             if missing is not None:
@@ -203,8 +207,8 @@ class CodedTable:
                 if column.weight:
                     raise InputError(f"column {column.name!r}, the survey weight, has missing cells; {WEIGHT_REMEDY}")
                 raise InputError(
-                    f"column {column.name!r} has missing cells, but the schema does not say what missing means; "
-                    "declare it"
+                    f"column {column.name!r} has missing cells, but the schema does not say what they mean; declare "
+                    "'missing' for it"
                 )
             codes[:, j] = found
         table = cls(codes, schema)
@@ -212,7 +216,7 @@ class CodedTable:
             if table.holds(zero).any():
                 raise InputError(
                     f"the table holds a combination of {', '.join(zero.columns)} that schema {schema.name!r} declares "
-                    "impossible; clean those rows or correct the schema"
+                    "impossible; correct those rows or the schema"
                 )
         table.check_order(frame)
         return table
@@ -237,8 +241,8 @@ class CodedTable:
                     found[name] = counted_numbers(cells_of(frame, self.schema[name]), self.schema[name])
             if order.broken(found, codes, self.schema).any():
                 raise InputError(
-                    f"the table holds a row that breaks the rule {order.rule!r} of schema {self.schema.name!r}; clean "
-                    "those rows or take the rule out"
+                    f"the table holds a row that breaks the rule {order.rule!r} of schema {self.schema.name!r}; "
+                    "correct those rows, or remove the rule"
                 )
 
     def holds(self, zero: Impossible) -> npt.NDArray[np.bool_]:

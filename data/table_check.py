@@ -97,9 +97,9 @@ def check_table(path: Path, schema: Schema, declared: Sequence[str], shown: int 
     there = source.header()
     of_file, twice = _of_file(source, schema.cells, there)
     if len(there) == 1 < len(schema.names) and format_of(path).name == "csv" and there[0] not in schema.cells:
-        of_file.insert(0, 'the header line has one column; declare its delimiter, as file: {delimiter: ";"}')
+        of_file.insert(0, 'the header line has only one column; declare the delimiter, such as file: {delimiter: ";"}')
     if encoding is not None:
-        of_file.insert(0, f"rows are not UTF-8 text; declare file: {{encoding: {encoding}}}, or save it as UTF-8")
+        of_file.insert(0, f"the file is not UTF-8 text; declare file: {{encoding: {encoding}}}, or save it as UTF-8")
     needed = schema.selected().names
     once = [name for name in schema.names if not {*schema[name].cells} & twice]
     if not once:
@@ -185,17 +185,17 @@ def _of_file(source: FileSource, names: Sequence[str], there: Sequence[str]) -> 
         places.setdefault(name.strip(), []).append(place)
     twice = {name for name in names if len(places.get(name.strip(), [])) > 1}
     found = [
-        f"columns {' and '.join(map(str, places[name.strip()]))} are both named {name!r} (blanks aside); rename one of "
-        "them in the header line"
+        f"columns {' and '.join(map(str, places[name.strip()]))} are both named {name!r} (ignoring blanks); rename one "
+        "of them in the header line"
         for name in names
         if name in twice
     ]
     if ragged := source.ragged():
         rest = len(ragged) - _MOST_LINES
-        more = f"; and {rest:,} rows more" if rest > 0 else ""
+        more = f"; and {rest:,} more rows" if rest > 0 else ""
         found.append(
             f"each line needs as many cells as the header; {'; '.join(ragged[:_MOST_LINES])}{more}. These rows were "
-            "not checked; mend them, or take them out"
+            "not checked; correct or remove them"
         )
     return found, twice
 

@@ -116,7 +116,8 @@ def encode_open(frame: pd.DataFrame, schema: Schema, known: Mapping[str, Vocabul
         codes[:, schema.index(name)] = found = vocabulary.code(frame[name])
         if schema[name].missing is None and (found == NO_CELL).any():
             raise InputError(
-                f"column {name!r} has missing cells, but the schema does not say what missing means; declare it"
+                f"column {name!r} has missing cells, but the schema does not say what they mean; declare 'missing' for "
+                "it"
             )
     numbers = {name: range(len(each.texts) + OWN) for name, each in known.items()}
     columns = (replace(c, values=tuple(numbers[c.name]), open=False) if c.name in known else c for c in schema.columns)

@@ -65,10 +65,10 @@ class PublicWeights:
     def __post_init__(self) -> None:
         values = np.array(list(self.shares.values()))
         if not np.isfinite(values).all() or (values < 0).any():
-            raise InputError(f"the weights from {self.source} hold a negative or non-finite share; mend them")
+            raise InputError(f"the weights from {self.source} contain a negative or non-finite share; correct it")
         if abs(values.sum() - 1) > SUM_TOLERANCE:
             raise InputError(
-                f"the shares from {self.source} sum to {values.sum():.6g}, not to 1; mend them, or give counts"
+                f"the shares from {self.source} sum to {values.sum():.6g}, not to 1; correct them, or give counts"
             )
 
     @classmethod
@@ -103,7 +103,7 @@ class PublicWeights:
         clipped = {key: max(float(counts[key]), 0.0) for key in strata.keys}
         total = sum(clipped.values())
         if not total > 0 or not np.isfinite(total):
-            raise InputError(f"the sizes from {source} sum to nothing; give at least one positive size")
+            raise InputError(f"the sizes from {source} have no positive sum; give at least one positive size")
         return cls({key: size / total for key, size in clipped.items()}, source, total)
 
     @classmethod
@@ -144,9 +144,9 @@ class PublicWeights:
         for (key, cells), size in zip(_listed(frame, strata), sizes.tolist(), strict=True):
             if key is None or key in found:
                 here = ",".join(f"{c}={plain_text(v)}" for c, v in zip(strata.columns, cells, strict=True))
-                fault = "is no declared stratum; mend that row"
+                fault = "is not a declared stratum; correct that row"
                 if key is not None:
-                    fault = f"is listed twice; mend that row, or give --weight-column {column} to add up its rows"
+                    fault = f"is listed twice; correct that row, or give --weight-column {column} to add up its rows"
                 raise InputError(f"the weights table {source} lists {here}, which {fault}")
             found[key] = size
         _check_keys(found, strata, source)
@@ -293,20 +293,22 @@ def _check_keys(found: Mapping[Key, float], strata: Strata, source: str) -> None
     missing = [key for key in strata.keys if key not in found]
     if missing:
         raise InputError(
-            f"the weights from {source} miss stratum {strata.label(missing[0])}; list every declared stratum "
+            f"the weights from {source} lack the stratum {strata.label(missing[0])}; list every declared stratum "
             f"({len(strata.keys)} of them), with 0 for an empty one"
         )
     if len(found) > len(strata.keys):
-        raise InputError(f"the weights from {source} list a stratum that is not declared; remove it")
+        raise InputError(f"the weights from {source} contain a stratum that is not declared; remove it")
 
 
 def _check_columns(frame: pd.DataFrame, strata: Strata, source: str, column: str | None) -> None:
     """Raise an InputError if a stratum column or the column of sizes is missing, or if they are the same column."""
     if column in {cell for name in strata.columns for cell in (name, *strata.schema[name].cells)}:
-        raise InputError(f"{column!r} defines strata, and --weight-column names the column of sizes in {source}")
+        raise InputError(
+            f"--weight-column names {column!r}, which defines strata; name the column of sizes in {source}"
+        )
     for name in (*strata.columns, *([] if column is None else [column])):
         if name not in frame.columns:
-            raise InputError(f"the weights table {source} lacks column {name!r}; its columns are {names_in(frame)}")
+            raise InputError(f"the weights table {source} has no column {name!r}; its columns are {names_in(frame)}")
 
 
 def _size_column(frame: pd.DataFrame, strata: Strata, source: str) -> str:
@@ -317,9 +319,9 @@ def _size_column(frame: pd.DataFrame, strata: Strata, source: str) -> str:
     others = {cell for name in strata.columns for cell in strata.schema[name].cells}
     found = [name for name in frame.columns if name not in others and is_size(name)]
     if len(found) != 1:
-        which = "several hold sizes by their names" if found else "none holds sizes by its name"
+        which = "several have" if found else "none has"
         raise InputError(
-            f"the weights table {source} has the columns {names_in(frame)}, of which {which} "
+            f"the weights table {source} has the columns {names_in(frame)}, of which {which} a usual name for sizes "
             f"({', '.join(SIZE_COLUMNS)}); name the column of sizes, shares or survey weights with --weight-column, or "
             f"give --weight-column {ROWS} if each row is one person"
         )
@@ -357,8 +359,8 @@ def sizes_in(frame: pd.DataFrame, column: str, table: str) -> npt.NDArray[np.flo
     bad = np.flatnonzero(~np.isfinite(sizes) | (sizes < 0))
     if len(bad):
         raise InputError(
-            f"column {column!r} of {table} needs a non-negative number in each row, and row {bad[0] + 1:,} has none; "
-            "mend that row"
+            f"column {column!r} of {table} needs a non-negative number in each row, but row {bad[0] + 1:,} has none; "
+            "correct that row"
         )
     return sizes
 

@@ -66,7 +66,9 @@ class Measurement:
         if len(self.groups) != len(self.columns) or np.ndim(self.values) != len(self.columns):
             raise InputError("a measurement needs one axis and one grouping per column")
         if any(name in self.columns for name, _ in self.where):
-            raise InputError("a measurement of a stratum has no axis for the columns that define it")
+            raise InputError(
+                "a measurement of a stratum cannot have an axis for a column that defines the stratum; remove that axis"
+            )
         if not np.isfinite(self.values).all() or not self.sigma >= 0:
             raise InputError("a measurement needs finite values and a non-negative sigma")
 

@@ -381,12 +381,12 @@ def planned_mechanism(mechanism: Mechanism, strata: Strata) -> SharingMechanism:
         If the synthesis by this mechanism has no plan.
     """
     if not isinstance(mechanism, SharingMechanism):
-        raise InputError(f"the synthesis by {mechanism.name} has no plan; choose mst, aim or gem")
+        raise InputError(f"a synthesis by {mechanism.name} cannot be planned; choose mst, aim or gem")
     shared = shared_selection(mechanism, strata)
     if shared is None and len(strata.keys) > 1:
         raise InputError(
-            "there are too many strata, or their columns are too large, for a shared selection, and strata "
-            "that are fitted separately cannot be planned; plan a single stratum: leave the strata empty, "
-            "and give its rows"
+            "these strata are too many or too large for a shared selection, and strata that are fitted separately "
+            "cannot be planned; plan one stratum at a time instead: leave the strata empty, and give its number of "
+            "rows"
         )
     return shared or mechanism

@@ -99,7 +99,7 @@ def _ours(name: str, engine: str) -> Any:
     if engine == "numpy":
         return made
     if not isinstance(getattr(made, "engine", None), MirrorDescent):
-        raise InputError(f"synthesizer {name!r} trains its own model and has no engine {engine!r}; leave it out")
+        raise InputError(f"synthesizer {name!r} trains its own model and has no engine {engine!r}; leave out 'engine'")
     engines = [each.name for each in fields(made) if each.name in ("engine", "round_engine")]
     return replace(made, **dict.fromkeys(engines, estimator(engine)))
 
@@ -139,7 +139,7 @@ def serving(
     if isinstance(own, AIM):
         if workload and (degree is not None or target is not None):
             raise InputError(
-                "a workload lists its sets of columns itself; leave out degree and target, or the workload"
+                "a workload already lists its sets of columns; leave out degree and target, or leave out the workload"
             )
         return replace(own, degree=degree or own.degree, workload=workload or None, target=target)
     asked = {"target": target, "workload": workload or None} | ({} if isinstance(own, GEM) else {"degree": degree})
@@ -147,7 +147,7 @@ def serving(
     if refused is not None:
         raise InputError(
             f"setting {refused!r} describes the workload of synthesizer aim (gem only has degree), and "
-            f"{own.name} has no workload; choose --synthesizer aim, or leave it out"
+            f"{own.name} has no workload; choose --synthesizer aim, or leave out the setting"
         )
     assert isinstance(own, GEM)
     return replace(own, degree=degree or own.degree)
@@ -168,6 +168,5 @@ def check_weighing(name: str) -> None:
     """
     if name.lower() not in WEIGHED_BY:
         raise InputError(
-            f"synthesizer {name!r} does not measure the survey weight with each column; choose "
-            f"{' or '.join(WEIGHED_BY)}"
+            f"synthesizer {name!r} cannot measure the survey weight with each column; choose {' or '.join(WEIGHED_BY)}"
         )

@@ -81,7 +81,9 @@ def load_measurements(path: Path) -> list[Measurement]:
             raise ValueError
         return [_read(entry) for entry in document["measurements"]]
     except (ValueError, ArithmeticError):
-        raise InputError(f"{str(path)!r} is not a measurements file of this version; give a release's") from None
+        raise InputError(
+            f"{str(path)!r} is not a measurements file of this version; give a file from a release"
+        ) from None
 
 
 def save_all_measurements(measured: Mapping[Key, Sequence[Measurement]], strata: Strata, folder: Path) -> None:

@@ -136,18 +136,20 @@ class StratifiedSynthesizer:
     def __post_init__(self) -> None:
         listed = isinstance(self.strata, Collection) and not isinstance(self.strata, str)
         if not listed or not all(isinstance(name, str) for name in self.strata):
-            raise InputError(f"strata is {self.strata!r}; give a list of column names")
+            raise InputError(f"strata is {self.strata!r}, but must be a list; give a list of column names")
         whole("workers", self.workers, 1)
         if not 0 <= number("count_share", self.count_share) < 1:
             raise InputError(
-                f"count_share is {self.count_share}, but it is a share of the budget; give at least 0 and less than 1"
+                f"count_share is {self.count_share}, but must be a share of the budget; give at least 0 and less than 1"
             )
         if not isinstance(self.weights, PublicWeights) and self.weights != NOISY:
             raise InputError(f"unknown weights {self.weights!r}; give PublicWeights or {NOISY!r}")
         if self.combine_weights and not (isinstance(self.weights, PublicWeights) and len(self.strata)):
-            raise InputError("there is nothing to combine with noisy counts; give strata and their PublicWeights")
+            raise InputError(
+                "combine_weights needs public weights to combine with noisy counts; give strata and their PublicWeights"
+            )
         if not isinstance(self.mechanism, str | Mechanism):
-            raise InputError(f"mechanism is a {type(self.mechanism).__name__}; give a name or a Mechanism")
+            raise InputError(f"mechanism is of type {type(self.mechanism).__name__}; give a name or a Mechanism")
         if self.seed is not None and self.random_state is not None:
             raise InputError("seed and random_state have the same meaning; give one of them")
         check_selection(self.selection, self.levels)
@@ -234,7 +236,7 @@ class StratifiedSynthesizer:
         if isinstance(table, pd.DataFrame):
             schema = self.schema if schema is None else schema
             if not isinstance(schema, Schema):
-                raise InputError("a data frame needs the schema that codes it; give schema=Schema.load(...)")
+                raise InputError("a data frame needs a schema to encode it; give schema=Schema.load(...)")
             table = CodedTable.encode(table, schema)
         if not isinstance(table, CodedTable):
             raise InputError(
@@ -243,15 +245,17 @@ class StratifiedSynthesizer:
         # If units are weighed, they are bounded and each unit counts as one.
         if table.schema.unit != ROW and not table.schema.weighed:
             raise InputError(
-                f"schema {table.schema.name!r} declares a unit, {table.schema.unit.words}, and fit protects one row; "
-                "make a release, which bounds and protects units (equistrata.release), or leave the unit out"
+                f"schema {table.schema.name!r} declares a unit ({table.schema.unit.words}), but fit only protects "
+                "one row; use equistrata.release, which bounds and protects units, or remove the unit from the schema"
             )
         if table.schema.survey_weight is not None and isinstance(self.mechanism, str):
             check_weighing(self.mechanism)
         strata = Strata.over(table.schema, self.strata)
         public = self.weights if isinstance(self.weights, PublicWeights) else None
         if public is not None and set(public.shares) != set(strata.keys):
-            raise InputError("the weights are for other strata than these; make them for the same columns and schema")
+            raise InputError(
+                "the weights are for other strata; make them for the same columns and schema as these strata"
+            )
         mechanism, rho = self._mechanism(), self._price()
         promise = None
         if isinstance(mechanism, ForeignSynthesizer):

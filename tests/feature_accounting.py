@@ -32,7 +32,7 @@ REFUSED = [
     ({"selection": "per-stratum", "levels": "none", "strata": "flat"}, "levels 'none' need shared selection"),
     ({"selection": "per-stratum", "levels": "none", "strata": "nested"}, "levels 'none' need shared selection"),
     *(
-        ({"survey": kind, "synthesizer": "gem"}, "synthesizer 'gem' does not measure the survey weight")
+        ({"survey": kind, "synthesizer": "gem"}, "synthesizer 'gem' cannot measure the survey weight")
         for kind in SURVEY
     ),
     *(

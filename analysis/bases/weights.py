@@ -39,13 +39,13 @@ def survey_weight(grounds: AnswerSources, columns: Columns, merged: Merged) -> S
     name = str(schema.survey_weight)
     if name in columns:
         raise InputError(
-            f"{name!r} is the survey weight, so an answer about people cannot be of it too; ask for rows of the file "
-            "(weighted=False, or --unweighted)"
+            f"{name!r} is the survey weight, so it cannot also be a column of an answer about people; ask for rows of "
+            "the file (weighted=False, or --unweighted)"
         )
     law, numbers = grounds.weight_law, drawn_numbers(schema[name])
     if not law @ numbers >= LEAST_PEOPLE:
         raise InputError(
-            f"{name!r} adds up to nothing, so nothing says how many people rows stand for; ask for rows of the file "
+            f"the survey weight {name!r} adds up to zero, so the number of people is unknown; ask for rows of the file "
             "(weighted=False, or --unweighted)"
         )
     groups = _groups(grounds, columns, merged, law)
@@ -97,7 +97,7 @@ def about_people(schema: Schema, asked: Question, weight: SurveyWeight, controls
     shape = blank.shape(schema)
     modelled = prod(schema[name].size for name in columns) if by else 0
     if prod(shape) > MOST_CELLS or len(asked.top) * prod(shape) > MOST_SUMS or modelled > MOST_SUMS:
-        fewer = "name fewer columns" if modelled > MOST_SUMS else "ask for some values in 'where', name fewer groups"
+        fewer = "give fewer columns" if modelled > MOST_SUMS else "ask for some values in 'where', give fewer groups"
         raise InputError(
             f"{len(asked.top):,} answers about people, from {max(prod(shape), modelled):,} cells of "
             f"{', '.join(columns)}, are too many; {fewer}, or ask for rows of the file (weighted=False, or "

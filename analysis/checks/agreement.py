@@ -45,7 +45,7 @@ def agreement_faults(release: Release) -> Iterator[str]:
                 yield from _parts(release, document)
             yield from _counted(release, document)
         except (AttributeError, KeyError, TypeError, ValueError, InputError):
-            yield f"{MEANS} is not what a release writes"
+            yield f"{MEANS} does not have the form that a release writes"
             return
     yield from _card(release, means)
 
@@ -53,19 +53,19 @@ def agreement_faults(release: Release) -> Iterator[str]:
 def _means(release: Release, outcomes: Mapping[str, Any], rho: float) -> Iterator[str]:
     spent = math.fsum(each["rho"] for estimates in outcomes.values() for each in estimates.values())
     if not math.isclose(spent, rho, rel_tol=_LEAST):
-        yield f"the means in {MEANS} cost ρ = {spent:.6g} together, but it says {rho:.6g}"
+        yield f"the means in {MEANS} cost ρ = {spent:.6g} together, but the file states {rho:.6g}"
     labels = {release.strata.label(key) for key in release.strata.keys}
     for name, estimates in outcomes.items():
         low, high = release.schema[name].bounds if name in release.schema.names else (-math.inf, math.inf)
         for kind, whole in estimates.items():
             parts = whole.get("strata", {})
             if parts and (set(parts) != labels or not math.isclose(sum(p["share"] for p in parts.values()), 1.0)):
-                yield f"{kind} of {name!r} in {MEANS} is not of the release's strata, with shares that add up to 1"
+                yield f"{kind} of {name!r} in {MEANS} has other strata than the release, or shares that do not sum to 1"
             for label, each in [("all rows", whole), *parts.items()]:
                 ends = (low, each["lower"], each["value"], each["upper"], high)
                 near = _LEAST * max(map(abs, ends[1:4]))
                 if not all(one <= two + near for one, two in pairwise(ends)):  # this is also False for NaN
-                    yield f"{kind} of {name!r} for {label} in {MEANS} is no mean within its interval and the bounds"
+                    yield f"{kind} of {name!r} for {label} in {MEANS} is outside its interval or its bounds"
 
 
 def _parts(release: Release, document: Mapping[str, Any]) -> Iterator[str]:
@@ -74,7 +74,7 @@ def _parts(release: Release, document: Mapping[str, Any]) -> Iterator[str]:
     All of them must have the same price and level, and a correct flag if they are not informative.
     """
     if sorted(document["outcomes"]) != sorted(release.card["config"]["means"]):
-        yield f"{MEANS} has means of other columns than the card's settings"
+        yield f"{MEANS} has means of other columns than the settings on the card"
     declared = release.card["config"]["means_schema"] is None
     for name, estimates in document["outcomes"].items():
         column = release.schema[name] if declared and name in release.schema.names else None
@@ -89,7 +89,7 @@ def _parts(release: Release, document: Mapping[str, Any]) -> Iterator[str]:
                 low, high = (-math.inf, math.inf) if column is None else column.mean_bounds
                 arms = each["value"] - each["lower"], each["upper"] - each["value"]
                 if column is not None and each["uninformative"] != (low < high and 2 * max(arms) >= high - low):
-                    yield f"{kind} of {name!r} in {MEANS} says otherwise than its interval whether it is informative"
+                    yield f"{kind} of {name!r} in {MEANS} contradicts its interval about whether it is informative"
             if column is not None and whole["sigma"]["declared"] != column.sigma:
                 yield f"{kind} of {name!r} in {MEANS} has another σ than schema.json"
 
@@ -106,11 +106,11 @@ def _counted(release: Release, document: Mapping[str, Any]) -> Iterator[str]:
             continue
         for kind, each in estimates.items():
             if kind != WEIGHED and not (ends[0] <= each["upper"] and each["lower"] <= ends[1]):
-                yield f"the mean of {name!r} in {MEANS} lies outside the bins that the measurements say its rows are in"
+                yield f"the mean of {name!r} in {MEANS} is outside the bins that have rows in the measurements"
     for each in two_means(release.answers, document):
         apart, errors = abs(each.private - each.counted), math.hypot(each.private_error, each.counted_error)
         if math.isfinite(errors) and apart > FAR * errors:
-            yield f"the mean of {each.column!r} in {MEANS} is far from what the measurements say of it"
+            yield f"the mean of {each.column!r} in {MEANS} is far from its value according to the measurements"
 
 
 def _ends_of_bins(evidence: Evidence, name: str) -> tuple[float, float] | None:
@@ -153,11 +153,11 @@ def _card(release: Release, means: Mapping[str, Any]) -> Iterator[str]:
     guarantee, price, rows = release.card["guarantee"], _PRICE.search(text), _ROWS.search(text)
     said = f"{guarantee['epsilon']:g}", f"{guarantee['delta']:g}"
     if price is None or price.groups() != said:
-        yield f"card.md does not say ε = {said[0]}, δ = {said[1]}, as card.json does"
+        yield f"card.md does not state ε = {said[0]}, δ = {said[1]}, unlike card.json"
     if (all_of_it := _RHO.search(text)) is not None and not _near(all_of_it[1], guarantee["rho"]):
-        yield f"card.md does not say ρ = {guarantee['rho']:.6g}, as card.json does"
+        yield f"card.md does not state ρ = {guarantee['rho']:.6g}, unlike card.json"
     if rows is None or rows[1] != f"{release.card['rows']:,}":
-        yield f"card.md does not say that there are {release.card['rows']:,} rows, as card.json does"
+        yield f"card.md does not state {release.card['rows']:,} rows, unlike card.json"
     cells = [[cell.strip() for cell in line.strip("| ").split("|")] for line in text.splitlines() if line[:1] == "|"]
     told = {line[0]: line[1:] for line in reversed(cells)}  # the price comes first in the file
     priced: dict[str, list[float | None]] = {name: [part] for name, part in guarantee["split_of_rho"].items()}
@@ -165,12 +165,12 @@ def _card(release: Release, means: Mapping[str, Any]) -> Iterator[str]:
         priced |= {"ρ": [each["rho"] for each in groups], f"ε at δ = {said[1]}": [each["epsilon"] for each in groups]}
     for name, numbers in priced.items():
         if name in told and not all(_near(*pair) for pair in zip_longest(told[name], numbers)):
-            yield f"card.md has another price beside {name!r} than card.json"
+            yield f"card.md and card.json state different prices for {name!r}"
     for name, estimates in means.items():
         for kind, each in estimates.items():
             value, lower, upper = (f"{each[end]:.5g}" for end in ("value", "lower", "upper"))
             if f"| {kind.replace('_', ' ')} | {value} | {lower} to {upper}" not in text:
-                yield f"card.md does not say of {name!r} what {MEANS} does"
+                yield f"card.md and {MEANS} state different means of {name!r}"
 
 
 def _near(text: str | None, number: float | None) -> bool:

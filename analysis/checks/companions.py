@@ -41,7 +41,7 @@ def companion_faults(release: Release) -> Iterator[str]:
         yield "the expected errors of relations on the card do not follow from the measurements"
     said = release.card.get("served")
     if said is not None and not _same_served(said, served(release.evidence)):
-        yield "how groups are served, as the card expects it, does not follow from the measurements"
+        yield "the expected errors of groups on the card do not follow from the measurements"
 
 
 def kept_faults(release: Release, table: CodedTable) -> Iterator[str]:
@@ -51,7 +51,7 @@ def kept_faults(release: Release, table: CodedTable) -> Iterator[str]:
     """
     said = release.card.get("relations") or {}
     if "kept" in said and said["kept"] != [list(pair) for pair in kept_relations(release.evidence, table)]:
-        yield "the relations that the card calls kept do not follow from the measurements and the rows"
+        yield "the relations that the card lists as kept do not follow from the measurements and the rows"
 
 
 def lacking_faults(release: Release) -> Iterator[str]:
@@ -72,15 +72,15 @@ def lacking_faults(release: Release) -> Iterator[str]:
     shared = set(release.evidence.measured) == {()}
     shared = shared and release.schema.expanded_by is None
     if not isinstance(card.get("served"), dict) and (shared or card.get("served") is not None):
-        lacking.append("how groups are served")
+        lacking.append("expected errors of groups")
     if (release.folder / "means.json").exists() and "means_apart" not in card:
-        lacking.append("means beside those of the rows")
+        lacking.append("means next to the means of the rows")
     if release.schema.ordered and not card.get("rules"):
-        lacking.append("what its rules took")
+        lacking.append("the effect of its rules")
     if lacking:
-        yield f"the card lacks what each of its format has: {', '.join(lacking)}"
+        yield f"the card lacks parts that each card of its format has: {', '.join(lacking)}"
     if not (release.folder / CELLS).exists():
-        yield f"there is no {CELLS}, which each release with a card of its format has"
+        yield f"{CELLS} is missing, although each release with this card format has it"
 
 
 def earlier_format(said: Any) -> bool:

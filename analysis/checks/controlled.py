@@ -19,7 +19,7 @@ def controls_faults(release: Release, table: CodedTable) -> Iterator[str]:
     """Yield a sentence for each problem of the rows in `table`. An honest release has none."""
     said, asked = release.card.get("controls"), release.card["config"].get("controls")
     if len({said is None, asked is None, not (release.folder / CONTROLS).exists()}) > 1:
-        yield f"the card, its settings and the folder do not say alike whether there is a {CONTROLS}"
+        yield f"the card, its settings and the folder do not agree on whether there is a {CONTROLS}"
         return
     weight, controls = release.schema.survey_weight, None if said is None else release.controls
     weights = np.zeros(0) if weight is None else release.rows(labels=False)[weight].to_numpy(dtype=np.float64)
@@ -30,7 +30,7 @@ def controls_faults(release: Release, table: CodedTable) -> Iterator[str]:
     frame, totals = controls.frame(release.schema), controls.totals.ravel()
     told = said["columns"] == [*frame.columns[:-1]] and said["cells"] == totals.size
     if not told or not math.isclose(said["people"], controls.people, rel_tol=MET):
-        yield f"the card says otherwise than {CONTROLS} which totals there are"
+        yield f"the card states other totals than {CONTROLS}"
     cells = controls.cells_of(table)
     if weight is not None:
         sums = np.bincount(cells, weights, totals.size)
@@ -39,4 +39,4 @@ def controls_faults(release: Release, table: CodedTable) -> Iterator[str]:
         return
     rows = release.card["config"].get("rows") or round(controls.people)
     if not np.array_equal(np.bincount(cells, minlength=totals.size), whole_parts(totals.tolist(), rows)):
-        yield f"the cells of {CONTROLS} have other numbers of rows than of people"
+        yield f"the numbers of rows in the cells of {CONTROLS} do not match the numbers of people"

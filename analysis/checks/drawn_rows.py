@@ -88,7 +88,7 @@ def _sizes(release: Release, sizes: Floats, weights: PublicWeights, total: float
         own = weights.allocate(rows)
         moved = 0.5 * np.abs(sizes - [own[key] for key in release.strata.keys]).sum()
         if moved > COUNTED * rows + len(own) + _replaced(release):
-            yield "the strata have other shares of the rows than the measurements lead to"
+            yield "the shares of the strata in the rows do not follow from the measurements"
 
 
 def _far_columns(
@@ -103,9 +103,9 @@ def _far_columns(
         np.add.at(found, (place, codes), 1.0)
         changed = _changed(release, [name], exchanged=False)
         if _far(found.sum(0), expected.sum(0), changed=changed):
-            faults[name] = f"the rows have other shares of {name!r} than the measurements lead to"
+            faults[name] = f"the shares of {name!r} in the rows do not follow from the measurements"
         elif _far(found, expected, *OF_PAIRS, changed=changed):
-            faults[name] = f"the rows of strata have other shares of {name!r} than the measurements lead to"
+            faults[name] = f"the shares of {name!r} in the rows of strata do not follow from the measurements"
     return faults
 
 
@@ -128,7 +128,7 @@ def _far_pairs(release: Release, model: StratifiedModel, table: CodedTable, far:
                 found, expected = (sum_groups(each, axis, groups) for each in (found, expected))
         expected *= len(table) / max(expected.sum(), 1e-300)
         if _far(found, expected, *OF_PAIRS, changed=_changed(release, pair, exchanged=True)):
-            yield f"the rows have another relation of {pair[0]!r} and {pair[1]!r} than the measurements lead to"
+            yield f"the relation of {pair[0]!r} and {pair[1]!r} in the rows does not follow from the measurements"
 
 
 def _changed(release: Release, names: Sequence[str], exchanged: bool) -> int:

@@ -36,9 +36,9 @@ def settings_faults(release: Release) -> Iterator[str]:
         "target": release.schema.target,
     }
     if card["schema"] != called:
-        yield "the card says otherwise than schema.json what it is called, or what its target is"
+        yield "the card and schema.json state different names or targets of the schema"
     if f"synthesis ({card['name']})" not in guarantee["split_of_rho"]:
-        yield "the card's name is not that of the synthesis in its price"
+        yield "the name on the card differs from the name of the synthesis in its price"
     own, ledger = guarantee.get("release", guarantee), card["ledger"]
     once = not isinstance(ledger, dict) or len(ledger["charges"]) == 1
     if not config["series"]["name"] and once and not _same(own["epsilon"], config["epsilon"]):
@@ -49,7 +49,7 @@ def settings_faults(release: Release) -> Iterator[str]:
         told = {"engine": config["engine"], "shrinkage": config["shrinkage"] and len(release.strata.keys) > 1}
         for name, said in told.items():
             if card[name] != said:
-                yield f"the card says {name!r} otherwise than its settings"
+                yield f"the card and its settings state different values of {name!r}"
 
 
 def method_faults(release: Release) -> Iterator[str]:
@@ -61,15 +61,15 @@ def method_faults(release: Release) -> Iterator[str]:
     apart = any(each.where for each in evidence.all)
     selection = None if len(release.strata.keys) < 2 else "per-stratum" if apart else "shared"
     if card["selection"] != selection or card["levels"] not in (None, config["levels"]):
-        yield "the card says otherwise than the measurements how they were chosen"
+        yield "the card and the measurements disagree on how the measurements were selected"
     relations = card["relations"]
     names = [column.name for column in release.schema.columns if column.size > 1]
     together, other = measured_pairs(names, [(*dict(each.where), *each.columns) for each in release.measurements])
     alone = set(names).difference(*together) if len(names) > 1 else set()
     if sorted(map(tuple, relations["not_measured"])) != sorted(other) or set(relations["alone"]) != alone:
-        yield "the pairs of columns that the card calls not measured are not those of the measurements"
+        yield "the pairs of columns that the card lists as not measured do not match the measurements"
     if not _priced_so(release):
-        yield f"the measurements were not chosen by {card['mechanism']}, which pays for choices in another way"
+        yield f"the measurements were not selected by {card['mechanism']}, which has other costs of selection"
 
 
 def _ours(release: Release) -> bool:

@@ -41,15 +41,15 @@ def stated_price_faults(release: Release) -> Iterator[str]:
             yield f"the card's {place} has no ε, δ and ρ"
             continue
         if not holds:
-            yield f"the card's {place} says ε = {part['epsilon']:g}, but its ρ and δ make it {epsilon:g}"
+            yield f"the card's {place} says ε = {part['epsilon']:g}, but its ρ and δ give {epsilon:g}"
     split = dict(guarantee["split_of_rho"])
     if not all(part >= 0 for part in split.values()):  # this is also False for NaN
-        yield "a part of ρ on the card is less than nothing"
+        yield "a part of ρ on the card is negative"
     if not math.isclose(math.fsum(split.values()), guarantee["rho"], rel_tol=SAME):
         yield f"the parts of ρ on the card add up to {math.fsum(split.values()):.6g}, not to {guarantee['rho']:.6g}"
     series, own = release.card.get("series"), guarantee.get("release", guarantee)
     if series is not None and not math.isclose(own["rho"], series["so_far"]["rho"], rel_tol=SAME):
-        yield "the card's price is not that of its series so far, of which the folder has what former months measured"
+        yield "the price on the card is not the total cost of its series so far"
     if release.card.get("private", False) is not True:
         yield "the noise was seeded, so the release is not private"
 
@@ -61,9 +61,9 @@ def measured_price_faults(release: Release) -> Iterator[str]:
     times = release.unit.synthesis_cost
     priced = [each.choices for each in release.measurements if not math.isnan(each.choices)]
     if not all(each >= 0 for each in priced):
-        yield "a choice costs less than nothing"
+        yield "the cost of a selection is negative"
     if 0 < len(priced) < len(release.measurements):
-        yield "what choices cost is published with some measurements, and not with others"
+        yield "the cost of selections is published for some measurements, but not for others"
     for row_measured, row_choices in zip(*_spent(release), strict=True):
         measured, choices = times * row_measured, times * row_choices
         if math.isnan(choices):
@@ -72,15 +72,15 @@ def measured_price_faults(release: Release) -> Iterator[str]:
                 break
         elif not math.isclose(measured + choices, said, rel_tol=SAME):
             yield (
-                f"measurements and choices cost ρ = {measured + choices:.6g}, but the card says {said:.6g}: a σ, a "
-                "choice or the price was changed, or a measurement is missing"
+                f"measurements and selections cost ρ = {measured + choices:.6g}, but the card says {said:.6g}: a σ, a "
+                "selection or the price was changed, or a measurement is missing"
             )
             break
     sizes = release.card.get("unit_sizes")
     if sizes is not None:
         cost = release.unit.histogram_cost / (2 * sizes["sigma"] ** 2)
         if not math.isclose(cost, split.get(_SIZES, 0.0), rel_tol=SAME):
-            yield f"counts of units by their rows cost ρ = {cost:.6g} at their σ, which is not what the card says"
+            yield f"counts of units by their rows cost ρ = {cost:.6g} at their σ, but the card states another cost"
 
 
 def means_price_faults(release: Release) -> Iterator[str]:
@@ -89,7 +89,9 @@ def means_price_faults(release: Release) -> Iterator[str]:
     means = 0.0 if document is None else float(document["rho"])
     if not math.isclose(means, said, rel_tol=1e-6):
         yield (
-            f"{MEANS} says ρ = {means:.6g}, but the card {said:.6g}" if means else f"{MEANS}, which was paid for, lacks"
+            f"{MEANS} says ρ = {means:.6g}, but the card says {said:.6g}"
+            if means
+            else f"{MEANS} is missing, although its price was paid"
         )
 
 

@@ -20,9 +20,9 @@ def statement_faults(release: Release) -> Iterator[str]:
         yield "the card lists other columns than schema.json"
     called = card.get("called")
     if called is not None and any(called.get(each.name, "") != each.label for each in schema.columns):
-        yield "the card calls a column otherwise than schema.json"
+        yield "the card and schema.json have different labels for a column"
     if card.get("format") is not None and [each["units"] for each in card.get("groups", ())] != _UNITS:
-        yield "the card does not say what each of its format does of several units together"
+        yield "the card does not state the price of several units together, unlike each card of its format"
     if rules := card.get("rules"):
         if rules["in_order"] != schema.compared:
             yield "the card lists other rules than schema.json"
@@ -51,8 +51,8 @@ def _ledger(said: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[str]:
         yield f"the card says that ε = {said['epsilon']:g} was charged, but the release has {own['epsilon']:g}"
     budget, left = said["budget"], said["left"]
     if not left["rho"] <= (budget["rho"] - said["rho"]) * (1 + SAME) + SAME * budget["rho"]:
-        yield "the card says that more of a budget is left than it had without this release"
+        yield "the card states a remaining budget that is larger than the budget before this release"
     for what, each in (("budget", budget), ("rest", left)):
         epsilon = Rho(each["rho"]).epsilon(each["delta"])
         if not math.isclose(epsilon, each["epsilon"], rel_tol=1e-3, abs_tol=1e-6):
-            yield f"the card says ε = {each['epsilon']:g} of a ledger's {what}, but its ρ and δ make it {epsilon:g}"
+            yield f"the card says ε = {each['epsilon']:g} for the {what} of a ledger, but its ρ and δ give {epsilon:g}"

@@ -192,10 +192,10 @@ def check_card(card: Mapping[str, Any], schema: Schema, where: str) -> None:
         The name of the release in error messages.
     """
     if not card["rows"] >= 0:
-        raise InputError(f"card.json of {where} has 'rows' = {card['rows']}, and none are fewer than none; {MEND}")
+        raise InputError(f"card.json of {where} has 'rows' = {card['rows']}, but must be at least 0; {MEND}")
     if not 0 <= card.get("held_out", 0.0) < 1:
-        raise InputError(f"card.json of {where} says that all rows or more were held out; {MEND}")
+        raise InputError(f"card.json of {where} says that all rows or more than all rows were held out; {MEND}")
     if not 0 < card["config"].get("holdout", 0.5) < 1:
-        raise InputError(f"card.json of {where} has a setting 'holdout' that no release can have; {MEND}")
+        raise InputError(f"card.json of {where} has a setting 'holdout' that is not between 0 and 1; {MEND}")
     if card["schema"]["sha256"] != schema.digest:
         raise InputError(f"schema.json of {where} is not the schema that its card names; {MEND}")

@@ -58,8 +58,8 @@ def check_measured(measured: Iterable[Measurement], schema: Schema, folder: Path
         if not _fits(schema, each):
             raise InputError(
                 f"measurement {place} ({', '.join(each.columns) or 'number of rows'}) of {str(folder)!r} does "
-                "not fit the schema; it was changed, or made by a version that counted units, or cut bins, otherwise: "
-                "read it with that version, or ask for a new release"
+                "not fit the schema; it was changed, or made by a version that counted units or divided bins in "
+                "another way; read it with that version, or ask for a new release"
             )
     if not place:
         raise InputError(f"release {str(folder)!r} has no measurements, so its error is not known; {MEND}")

@@ -114,10 +114,10 @@ def models_faults(folder: Path, evidence: Evidence, count: int) -> Iterator[str]
     """
     stored, replicates = with_models(folder, evidence)
     if len(replicates) != count:
-        yield f"{MODELS}/ holds {len(replicates)} replicates, and the card states {count!r}"
+        yield f"{MODELS}/ holds {len(replicates)} replicates, but the card states {count!r}"
     own = set() if stored is evidence else {_FITTED, *map(_name, range(1, len(replicates) + 1))}
     if not {path.name for path in (folder / MODELS).glob("*")} <= own:
-        yield f"{MODELS}/ holds files that are no part of a release"
+        yield f"{MODELS}/ has files that do not belong to a release"
     elif stored is evidence:  # the release stores no models
         return
     elif not _close(stored.fitted, evidence.fitted):

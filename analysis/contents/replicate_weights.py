@@ -67,7 +67,9 @@ def replicate_weights(
     measured = measured_cells(table, answers.evidence.all)
     parts = measured_cells(table, answers.evidence.all, without=weight)
     if not weights.sum() > 0:
-        raise InputError(f"{weight!r} adds up to nothing, so nothing says how many people rows stand for")
+        raise InputError(
+            f"the survey weight {weight!r} adds up to zero, so replicate weights cannot be made; use tables instead"
+        )
     names, numbers = weight_names(rows, weight, count), drawn_numbers(schema[weight])
     before = people_of(fitted, weight, numbers, parts)
     scale = weights.sum() / max(float(fitted.marginal((weight,)) @ numbers), 1e-12)
@@ -102,7 +104,9 @@ def weight_names(rows: pd.DataFrame, weight: str, count: int) -> list[str]:
     stem = f"{weight}_" if weight[-1].isdigit() else weight
     names = [f"{stem}{place}" for place in range(1, count + 1)]
     if taken := {*names} & {*rows.columns}:
-        raise InputError(f"the release has a column {min(taken)!r} already, which a replicate weight would be called")
+        raise InputError(
+            f"the release already has a column {min(taken)!r}, which is the name of a replicate weight; rename it"
+        )
     return names
 
 

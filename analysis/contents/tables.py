@@ -89,13 +89,15 @@ def combine(
         if released is not None and not isinstance(released, pd.Series | Mapping) and len(centre) == table.shape[1]:
             centre.index = table.columns
     except (TypeError, ValueError):
-        raise InputError("replicates are a list with a number, or numbers by name, for each of them") from None
+        raise InputError(
+            "replicates must be a list that has a number, or a mapping from names to numbers, for each replicate"
+        ) from None
     if len(table) < 2:
-        raise InputError("a spread needs two replicates or more; make more of them")
+        raise InputError("a spread needs at least two replicates; make more replicates")
     if set(centre.index) != set(table.columns):
         raise InputError(
-            "the released result has other names, or another number of them, than the replicates'; run the same "
-            "program on all"
+            "the released result has other names, or another number of names, than the replicates; run the same "
+            "program on all of them"
         )
     centre = centre.reindex(table.columns)
     for name in table.columns:  # the spread would be too small if these replicates were left out

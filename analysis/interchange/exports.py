@@ -93,10 +93,11 @@ def export(release: Release, path: Path) -> None:
     if ending not in FORMATS:
         known = ", ".join(f"{ending} ({name})" for ending, name in FORMATS.items())
         raise InputError(
-            f"releases are exported to {known}, not to {path.name!r}; the folder has CSV and Parquet files"
+            f"releases can be exported to {known}, but not to {path.name!r}; for CSV or Parquet, use the files in the "
+            "folder"
         )
     if ending == ".sav" and find_spec("pyreadstat") is None:
-        raise InputError('SPSS files are written by pyreadstat; install it: pip install "equistrata[labelled]"')
+        raise InputError('SPSS files need pyreadstat; run pip install "equistrata[labelled]"')
     part = path.with_name(f".{path.name}.part")
     try:
         if ending in (".dta", ".sav"):
@@ -107,7 +108,7 @@ def export(release: Release, path: Path) -> None:
     except (OSError, _ReadstatError) as error:
         reason = os.strerror(error.errno).lower() if isinstance(error, OSError) and error.errno else "by its program"
         raise InputError(
-            f"{str(path)!r} cannot be written ({reason}); check its folder, and that its disk has room"
+            f"{str(path)!r} cannot be written ({reason}); check the folder and the free disk space"
         ) from None
     finally:
         with suppress(OSError):

@@ -26,7 +26,7 @@ TO_FILL = "TO BE FILLED IN BY THE PUBLISHER"
 NO_LICENSE = "NOASSERTION: the publisher has not named a license"  # the word of SPDX for a license that is not stated
 CONFORMS_TO = ["http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0"]
 _MEDIA = {".csv": "text/csv", ".parquet": "application/vnd.apache.parquet"}
-_SECURITY = "The release is made by a batch that answers no queries, so timing is not observed."
+_SECURITY = "The release is made by a batch job that answers no queries, so its timing cannot be observed."
 
 
 def registry_entry(release: Release) -> dict[str, Any]:
@@ -75,11 +75,11 @@ def registry_entry(release: Release) -> dict[str, Any]:
                 "privacy_unit_details": str(guarantee.get("relation", "")),
                 "privacy_parameters": {name: guarantee[name] for name in ("epsilon", "delta", "rho")},
                 "privacy_parameters_details": f"Accounted in ρ; ε at the stated δ follows from it. {split}."
-                + (f" Of several units together: {groups}." if groups else ""),
+                + (f" For several units together: {groups}." if groups else ""),
             },
             "deployment_model": {
                 "model_name": "Central",
-                "actors": "The publisher holds the rows and is trusted; readers get the release and are not. "
+                "actors": "The publisher holds the rows and is trusted; readers get the release and are not trusted. "
                 f"{TO_FILL}: who else sees the rows",
                 "release_type": "Many releases" if series else "One release",
                 "release_type_details": (f"Month {series['month']} of {series['horizon']}. " if series else "")
@@ -88,14 +88,14 @@ def registry_entry(release: Release) -> dict[str, Any]:
                 "access_type": "Non-interactive",
             },
             "accounting": {
-                "post_processing": "Model, rows, intervals and replicates are made of the noisy measurements alone: "
+                "post_processing": "Model, rows, intervals and replicates are made only from the noisy measurements: "
                 f"estimation of a graphical model{', shrinkage between strata' if card.get('shrinkage') else ''}, "
                 "rounding, rules of the schema.",
                 "composition": str(guarantee.get("composition", "")),
             },
             "implementation": {
                 "preprocessing_and_hyperparameter_tuning": "Values are coded by the public schema. Settings are public "
-                "and were chosen without the rows; what is chosen by the rows is chosen with noise that is accounted.",
+                "and were chosen without the rows. Choices that depend on the rows use noise that is accounted for.",
                 "mechanisms": f"{card['mechanism']}, noise source {guarantee.get('noise_source', 'unknown')}. "
                 + (_SECURITY if private else "SEEDED NOISE: this release is not private.")
                 + f" Software: {card['software']}.",
@@ -118,7 +118,7 @@ def title_of(release: Release) -> str:
 def _ledger(card: Mapping[str, Any]) -> str:
     ledger = card.get("ledger")
     if not isinstance(ledger, Mapping):
-        return f"No budget is kept over releases. {TO_FILL}: plans for further ones"
+        return f"There is no budget for several releases. {TO_FILL}: plans for further releases"
     return (
         f"Charged to the budget of data set {ledger.get('dataset', '')!r}, which bounds all releases from these rows "
         "together. The budget is not renewed."
@@ -153,7 +153,7 @@ def croissant(release: Release, license_url: str | None = None, url: str | None 
         "conformsTo": CONFORMS_TO,
         "name": title,
         "description": f"Synthetic rows made with differential privacy ({price_of(release)}) from: {card['source']}. "
-        "No row is a person. Estimate with intervals that know of the noise: equistrata estimate.",
+        "No row is a person. equistrata estimate gives estimates with intervals that account for the noise.",
         "identifier": release.manifest,
         "datePublished": day,
         "version": re.sub(r"-0?", ".", day),

@@ -44,22 +44,22 @@ def coefficients(grounds: AnswerSources, asked: Regression, level: float, sample
     _check_interactions(grounds, asked)
     if not grounds.models:
         raise InputError(
-            f"the release did not measure all pairs of {outcome} and the columns in 'by', and has no model; leave out "
-            "those whose pair is not in 'relations' of card.json"
+            f"the release has no model and did not measure all pairs of {outcome} and the columns in 'by'; leave out "
+            "the columns without a pair in 'relations' of card.json"
         )
     basis = np.full(len(asked.terms), IMPLIED)
     basis[_apart(grounds, asked)] = REFUSED
     if (basis == REFUSED).all():
         raise InputError(
-            f"the release measured {outcome} with none of the columns in 'by', so its model has no "
-            "relation of them; measured pairs are in 'relations' of card.json"
+            f"the release did not measure {outcome} with any of the columns in 'by', so its model does not relate "
+            "them; choose columns of measured pairs, which are in 'relations' of card.json"
         )
     # Odds ratios are not collapsible, so all coefficients depend on the missing pair.
     if asked.kind == "logit" and (basis == REFUSED).any():
         alone = _alone(grounds, outcome).intersection(asked.columns)
         raise InputError(
             f"the release did not measure {outcome} with {', '.join(sorted(map(str, alone)))} for all "
-            "rows, and odds of all other columns depend on that; leave it out of 'by'"
+            "rows, which would affect the odds of all other columns; leave it out of 'by'"
         )
     modelled = _from_models(grounds, asked, whole)
     value, counts = modelled.value, modelled.known[0]

@@ -97,32 +97,34 @@ class Regression:
         unknown = [name for name in (*given, *on) if name not in schema.names]
         if unknown and unknown[0] in outer_names(schema):
             raise InputError(
-                f"a regression has no {unknown[0]!r}, which follows from a column that lies within it; name that "
-                "column instead, or ask for proportions, means or differences by it"
+                f"a regression cannot use {unknown[0]!r}, because a column within it determines it; give that column "
+                f"instead, or ask for proportions, means or differences by {unknown[0]!r}"
             )
         if unknown:
             raise InputError(f"the release has no column {unknown[0]!r}; it has {', '.join(schema.names)}")
         if len(given) != 1 or not on or set(given) & set(on) or len(set(on)) < len(on):
-            raise InputError("a regression needs one outcome in 'of' and other columns in 'by', each named once")
+            raise InputError("a regression needs one outcome in 'of', and other columns in 'by'; give each column once")
         columns = tuple(name for name in schema.names if name in {*given, *on})
         shape = tuple(schema[name].size for name in columns)
         if prod(shape) > MOST_CELLS // 10:
-            raise InputError(f"a table of {', '.join(columns)} has {prod(shape):,} cells, too many; take fewer columns")
+            raise InputError(
+                f"a table of {', '.join(columns)} has {prod(shape):,} cells, which is too many; give fewer columns"
+            )
         terms_of = {name: 1 if _as_number(schema[name]) else schema[name].size - 1 for name in on}
         count = 1 + sum(terms_of.values()) + sum(terms_of[a] * terms_of[b] for a, b in pairs)
         if count > MOST_TERMS:
             raise InputError(
-                f"a regression on {', '.join(on)} has {count:,} coefficients, more than {MOST_TERMS}; leave out "
-                "columns of many values"
+                f"a regression on {', '.join(on)} has {count:,} coefficients, but the maximum is {MOST_TERMS}; leave "
+                "out columns with many values"
             )
         y = schema[given[0]]
         if kind == "ols":
             if not isinstance(of, str):
-                raise InputError("a linear regression needs a numeric column as outcome; name it")
+                raise InputError("a linear regression needs a numeric column as outcome; give its name in 'of'")
             outcome = code_numbers(y)[0]
         else:
             if of is None or isinstance(of, str):
-                raise InputError("a logistic regression needs an outcome of 0 or 1; give {column: value}")
+                raise InputError("a logistic regression needs an outcome of 0 or 1; give {column: value} in 'of'")
             outcome = np.isin(np.arange(y.size), codes_of(y, of[y.name])).astype(float)
         named_terms: list[tuple[str, Term]] = [("(intercept)", ((), np.ones(1)))]
         by_column = {name: _terms(schema[name]) for name in on}
@@ -294,13 +296,13 @@ def interactions(schema: Schema, on: Sequence[str]) -> tuple[tuple[str, ...], tu
     pairs: dict[tuple[str, str], None] = {}
     plain = [name for name in on if name in schema.names or "*" not in name]
     if len(set(plain)) < len(plain):
-        raise InputError(f"a column is named twice in 'by' ({', '.join(plain)}); name each once")
+        raise InputError(f"a column is given twice in 'by' ({', '.join(plain)}); give each column once")
     for name in on:
         factors = [name] if name in plain else [factor.strip() for factor in name.split("*")]
         columns |= dict.fromkeys(factors)
         if name not in plain:
             if len(factors) != 2 or factors[0] == factors[1]:
-                raise InputError(f"{name!r} is no interaction; write two different columns, as 'SEX*DIS'")
+                raise InputError(f"{name!r} is not an interaction; write two different columns, such as 'SEX*DIS'")
             pairs[tuple(sorted(factors, key=lambda each: _place(schema, each)))] = None  # type: ignore[index]
     return tuple(columns), tuple(pairs)
 

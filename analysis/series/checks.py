@@ -54,10 +54,10 @@ def _sums(releases: Mapping[int, Release], horizon: int, month: int, release: Re
     """Check the total price on the card of a month."""
     series, first = release.card["series"], next(iter(releases.values())).card["series"]
     if series["at_its_end"] != first["at_its_end"]:
-        yield "states another budget of the series than the first one"
+        yield "states another budget of the series than the first month"
     month_one, books = next(iter(releases.items()))
     if _books(release) != _books(books):
-        yield f"was charged to another ledger or data set than month {month_one}, so sums of the two say nothing"
+        yield f"was charged to another ledger or data set than month {month_one}, so their costs cannot be added"
     if not series["so_far"]["rho"] <= series["at_its_end"]["rho"] * (1 + SAME):
         yield "says that the series has cost more than its budget"
     if month > horizon:
@@ -88,13 +88,13 @@ def _chain(
         if before is None:
             return
         if _digest(before) != former["state"]:
-            yield f"has learned from another month {former['month']} than is there"
+            yield f"has learned from another version of month {former['month']} than the given one"
             return
         schemas, known = (release.strata.schema, before.strata.schema), states.get(former["month"])
         same = alike(*schemas) if known is None else known.alike(*schemas)
         anew = [name for name in release.strata.schema.names if name not in same]
         if former.get("anew", anew) != anew:  # earlier cards do not have this entry
-            yield f"does not say which columns month {former['month']} says nothing about"
+            yield f"does not list the columns for which month {former['month']} has no information"
         known = known and known.fitting(release.strata, before.strata.schema)
     if state.earlier or not _readable(release):
         return

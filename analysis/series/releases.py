@@ -78,11 +78,13 @@ class SeriesOfReleases:
             horizons.add(said["horizon"])
             if month in found:
                 raise InputError(
-                    f"month {month} is there twice, in {str(found[month].folder)!r} and {str(folder)!r}; leave one out"
+                    f"month {month} is given twice, in {str(found[month].folder)!r} and {str(folder)!r}; leave one out"
                 )
             found[month] = release
         if len(names) != 1 or len(horizons) != 1:
-            raise InputError("give the folders of one series: they are " + (", ".join(sorted(names)) or "none"))
+            raise InputError(
+                "the folders must belong to one series, but belong to: " + (", ".join(sorted(names)) or "none")
+            )
         return cls(names.pop(), horizons.pop(), dict(sorted(found.items())))
 
     @property
@@ -150,8 +152,8 @@ class SeriesOfReleases:
         people = {self.releases[month].schema.survey_weight is not None for month in asked or self.releases}
         if len(people) == 2 and weighted is None:
             raise InputError(
-                "some months count people, and others, without a survey weight, rows of the file; ask about rows in "
-                "each (weighted=False, or --unweighted)"
+                "some months count people, but others have no survey weight and count rows of the file; ask about rows "
+                "in each month (weighted=False, or --unweighted)"
             )
         found = []
         for done, (month, release) in enumerate(self.releases.items()):
@@ -178,7 +180,7 @@ class SeriesOfReleases:
         while (former := self.releases[found[0]].card["series"]["former"]) is not None:
             if former["month"] not in self.releases:
                 raise InputError(
-                    f"month {found[0]} learned from month {former['month']}, which is not here; give its folder as well"
+                    f"month {found[0]} learned from month {former['month']}, which is missing; give its folder as well"
                 )
             found.insert(0, former["month"])
         return found
@@ -207,7 +209,7 @@ class SeriesOfReleases:
         """
         chain = self.chain
         if found := self.faults():
-            raise InputError(f"series {self.name!r} is not valid, so nothing is revised: " + "; ".join(found))
+            raise InputError(f"series {self.name!r} is not valid, so no estimate was revised: " + "; ".join(found))
         return revised_months(self.releases, chain)
 
     @property

@@ -181,7 +181,10 @@ class Evidence:
         what = "the model of this release"
         if largest is not None:
             what += f" (its largest marginal, {' × '.join(largest.columns)}, has {largest.values.size:,} cells)"
-        with one_thread(), enough_memory(what, "read it on a machine with more, or ask for what was measured together"):
+        with (
+            one_thread(),
+            enough_memory(what, "use a machine with more memory, or ask about columns that were measured together"),
+        ):
             return self._made(measured)
 
     def _made(self, measured: Mapping[Key, Sequence[Measurement]]) -> StratifiedModel:

@@ -81,8 +81,8 @@ def read_entries(rows: Iterable[Sequence[str]], where: str) -> dict[str, Entry]:
         elif line[0] == "VAL" and len(line) >= 7 and line[1] in found:
             found[line[1]][-1].values.append((line[4], line[5], line[6]))
         else:
-            raise InputError(f"{where}, line {number} is no NAME or VAL line of the Census Bureau's; mend it")
+            raise InputError(f"{where}, line {number}: the line does not begin with NAME or VAL; correct it")
     for name, (first, *others) in found.items():
         if any(other != first for other in others):
-            raise InputError(f"{where} lists column {name!r} twice, in two ways; keep one of them")
+            raise InputError(f"{where} describes column {name!r} twice, in different ways; keep one description")
     return {name: each for name, (each, *_) in found.items()}

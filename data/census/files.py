@@ -46,7 +46,7 @@ def code_of(state: str) -> str:
     from folktables.load_acs import _STATE_CODES
 
     if state not in _STATE_CODES:
-        raise InputError(f"unknown state {state}; give postal codes such as NY")
+        raise InputError(f"the state {state} is unknown; give a postal code such as NY")
     return str(_STATE_CODES[state])
 
 
@@ -85,10 +85,13 @@ def whole_file(folder: Path, state: str, year: int, horizon: str, download: bool
     path, archive = file_of(folder, state, year), f"csv_p{state.lower()}.zip"
     if not path.is_file():
         if not download:
-            raise InputError(f"no ACS person file for {state} in {folder}; add it, or allow the download")
+            raise InputError(f"folder {folder} has no ACS person file for {state}; add it, or allow the download")
         _download(path, archive, state, year, horizon)
     elif (folder / archive).is_file() and not _holds(folder / archive, path):
-        raise InputError(f"ACS file {str(path)!r} is not the one in {archive} beside it; delete it, and fetch it again")
+        raise InputError(
+            f"ACS file {str(path)!r} differs from the file in {archive} in the same folder; delete it, and download it "
+            "again"
+        )
     return path
 
 
@@ -97,7 +100,7 @@ def refuse_cut_off(path: Path) -> None:
     with path.open("rb") as file:
         file.seek(-min(path.stat().st_size, 1), os.SEEK_END)
         if file.read() not in (b"\n", b""):
-            raise InputError(f"the last line of ACS file {str(path)!r} has no end, so it is cut off; fetch it again")
+            raise InputError(f"ACS file {str(path)!r} is cut off: its last line has no line break; download it again")
 
 
 def _download(path: Path, archive: str, state: str, year: int, horizon: str) -> None:
@@ -113,8 +116,8 @@ def _download(path: Path, archive: str, state: str, year: int, horizon: str) -> 
         fetched = Path(initialize_and_download(folder, state, str(year), horizon, "person", download=True))
         if not fetched.is_file() or (Path(folder) / archive).exists():
             raise InputError(
-                f"the ACS person file for {state}, {year} {horizon}, could not be downloaded whole; try again later, "
-                f"or unpack {archive} of www2.census.gov into {path.parent}"
+                f"the ACS person file for {state}, {year} {horizon}, could not be downloaded completely; try again "
+                f"later, or download {archive} from www2.census.gov and unpack it into {path.parent}"
             )
         fetched.replace(path)
 

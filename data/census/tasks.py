@@ -182,8 +182,8 @@ def _pumas(year: int, survey: str, states: Mapping[str, str]) -> dict[str, Any]:
     without = [state for code, state in states.items() if mixed or code not in known]
     if without:
         raise InputError(
-            f"no public list of the PUMAs of {', '.join(without)} in {survey} files of {year} comes with equistrata; "
-            "name the columns without PUMA, with --columns, or declare its codes in a schema of your own"
+            f"equistrata has no public list of the PUMAs of {', '.join(without)} in the {survey} files of {year}; list "
+            "the columns without PUMA in --columns, or declare the codes of PUMA in your own schema"
         )
     listed = {code: known[code].split() for code in states}
     label = f"Public use microdata area of the {_vintage(year)} census"

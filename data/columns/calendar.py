@@ -55,12 +55,14 @@ def codes_within(column: Column, text: str) -> list[int]:
             found.append(code)
         elif first <= period[1] and period[0] <= last:
             raise InputError(
-                f"column {column.name!r} has a bin of {column.words(code)}, which is in {text} in part, so nothing "
-                "says how many of its rows are in it; ask for periods that hold its bins whole"
+                f"column {column.name!r}: the bin {column.words(code)} is only partly in {text}, so the number of its "
+                "rows in that period is unknown; ask for a period that contains whole bins"
             )
     if not found:
         low, high = (column.shown(end) for end in column.bounds)
-        raise InputError(f"column {column.name!r} has dates from {low} to {high}, and none in {text}; ask for others")
+        raise InputError(
+            f"column {column.name!r} has dates from {low} to {high}, so none are in {text}; ask for another period"
+        )
     return found
 
 
@@ -93,8 +95,8 @@ def units(column: Column, unit: Every) -> tuple[tuple[int, ...], list[Value]]:
             ends = {unit_of(day, unit) for day in column.days(code)}
             if len(ends) > 1:
                 raise InputError(
-                    f"column {column.name!r} has a bin of {name}, which is in two {unit}s, so nothing says how many of "
-                    "its rows are in each; ask by its bins, or by a coarser unit"
+                    f"column {column.name!r}: the bin {name} is in two {unit}s, so the number of its rows in each is "
+                    "unknown; ask for the bins of the column, or for a coarser unit"
                 )
             name = ends.pop()
         called.append(name)

@@ -32,7 +32,7 @@ from equistrata.data.columns.raw import (
 )
 from equistrata.errors import InputError
 
-WEIGHT_REMEDY = "correct these cells, or leave their rows out: each row needs a weight, 0 or more"
+WEIGHT_REMEDY = "each row needs a weight of at least 0, so correct these cells or remove their rows"
 # The codes, a mask of the absent cells, and the code of an absent cell.
 Encoded = tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], int | None]
 
@@ -175,12 +175,12 @@ def _bounded(
         raise InputError(
             f"column {column.name!r} holds a {'date' if column.layout else 'number'} outside its declared bounds "
             f"[{column.shown(lower)}, {column.shown(upper)}]; "
-            "widen the bounds in the schema or clean the rows"
+            "widen the bounds in the schema, or correct the rows"
         )
     if column.whole and (inside % 1 != 0).any():
         raise InputError(
-            f"column {column.name!r} holds a number with decimals, but the schema says 'integer: true'; leave that "
-            "out, or clean the rows"
+            f"column {column.name!r} holds a number with decimals, but the schema says 'integer: true'; remove "
+            "that key, or correct the rows"
         )
     return np.clip(values, lower, upper), absent, own
 
@@ -243,9 +243,12 @@ def _numbers(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
     values, absent, own = read_numbers(series, column)
     if not np.isfinite(values[~absent]).all():
-        declared = f"as dates in the format {column.layout!r}" if column.layout else "numeric"
-        kind = "not one" if column.layout else "not a number"
-        raise InputError(f"column {column.name!r} is declared {declared} but holds something that is {kind}")
+        declared = f"as dates in the format {column.layout!r}" if column.layout else "as numeric"
+        kind = "a date in this format" if column.layout else "a number"
+        raise InputError(
+            f"column {column.name!r} is declared {declared}, but holds a value that is not {kind}; correct the rows or "
+            "the schema"
+        )
     return values, absent, own
 
 

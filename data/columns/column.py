@@ -244,7 +244,9 @@ class Column:
             return (self.keys.index(positive),)
         end = self._end_below(positive) if self.numeric else None
         if end not in self.cuts[1:-1]:
-            raise InputError(f"positive is {positive!r}, which is not a value of target {self.name!r}; correct it")
+            raise InputError(
+                f"positive is {positive!r}, which is not a value of target {self.name!r}; give one of its values"
+            )
         return tuple(range(self.cuts.index(end), self.bins))
 
     def _end_below(self, positive: Value) -> float | None:
@@ -267,7 +269,8 @@ class Column:
         """The number of codes. Raises an InputError if the column is open."""
         if self.open:
             raise InputError(
-                f"column {self.name!r} is declared as 'values: open', and only a release finds its values; list them"
+                f"column {self.name!r} is declared as 'values: open', so its values are unknown; list them in the "
+                "schema"
             )
         return len(self.values) or self.bins + len(self.codes) + (self.missing == OWN_CATEGORY)
 

@@ -43,8 +43,8 @@ LAST = float(date(9998, 12, 31).toordinal() - _EPOCH)
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _ISO_DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
 TIME_OF_DAY = (
-    "a time of day, which is no type here; write minutes of the day into the file as numbers, and declare them with "
-    "lower: 0, upper: 1440"
+    "a time of day, which is not supported; write it into the file as minutes since midnight, and declare these "
+    "numbers with lower: 0, upper: 1440"
 )
 _TIME = re.compile(r"\s*\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s*([ap]\.?m\.?)?\s*(z|[+-]\d{2}:?\d{2})?\s*", re.IGNORECASE)
 _PERIOD = re.compile(r"(\d{4})(?:-?Q([1-4])|-(\d{2})(?:-(\d{2}))?)?", re.IGNORECASE)

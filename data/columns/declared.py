@@ -36,9 +36,9 @@ TAKEN, CONFIRMED, OPEN = "taken_from_rows", "confirmed", "open"
 MOST_WHOLE = 2**53  # all whole numbers up to this one are exact in floating point
 MOST_INTEGER = 2**63 - 1  # the largest integer of 64 bits
 MOST_CODES = 10_000  # per column: a marginal of two columns then has at most 10⁸ cells
-MOST = f"{MOST_CODES:,} are the most, so join some or declare bins"
-_QUOTE = 'YAML reads yes, no, on, off, true and false as such without quotes, so quote them: "yes"'
-_UNWRITABLE = "has a carriage return among {!r}, which a CSV file does not give back; leave it out"
+MOST = f"the maximum is {MOST_CODES:,}, so merge some of them or declare bins"
+_QUOTE = 'YAML reads yes, no, on, off, true and false without quotes as truth values, so quote them: "yes"'
+_UNWRITABLE = "has a carriage return in {!r}, which cannot be read back from a CSV file; remove it"
 _TIMES = ("time", "time of day", "timeofday")  # the names of a time of day in other schema formats
 _OF_DATES = ("format", "every")
 _NOT_OF_DATES = ("values", "integer", "release", "sigma", "mean", "scale", "decimals", "positive")
@@ -70,7 +70,7 @@ def column_of(name: str, spec: Any, here: str) -> Column:
     """
     need(here, isinstance(spec, dict), "needs a mapping with 'values' or with 'lower' and 'upper'")
     refuse_unknown(spec, COLUMN_KEYS, here)
-    public = f"is marked as {TAKEN!r}; compare it with what is public, mend it, and run equistrata schema confirm"
+    public = f"is marked as {TAKEN!r}; compare it with public facts, correct it, and run equistrata schema confirm"
     need(here, not spec.get(TAKEN), f"{public}, or list the column under {CONFIRMED!r}")
     kind = spec.get("type")
     times = kind in _TIMES or (
@@ -81,7 +81,7 @@ def column_of(name: str, spec: Any, here: str) -> Column:
     if kind == "date":
         spec = _in_days(spec, here)
     only_dates = next((key for key in _OF_DATES if key in spec and kind != "date"), None)
-    need(here, not only_dates, f"has {only_dates!r}, which is for dates; add 'type: date'")
+    need(here, not only_dates, f"has {only_dates!r}, which is only allowed for dates; add 'type: date' or remove it")
     need(here, "within" not in spec or "values" in spec, "has 'within', which needs 'values'")
     one_kind = ("values" in spec) != ("lower" in spec and "upper" in spec)
     need(here, one_kind, "needs either 'values' (categorical) or 'lower' and 'upper' (numeric), not both")
@@ -103,16 +103,16 @@ def _with_positive(column: Column, spec: Mapping[str, Any], here: str) -> Column
     positive = spec.get("positive")
     if positive is None:
         return column
-    need(here, not column.open, "is open, so no listed value can be 'positive'; leave that out")
-    need(here, column.release != "index", "releases its bins' indices, so it has no 'positive'; leave that out")
-    need(here, column.integer or not column.fine, "needs 'edges' or 'integer: true' beside 'positive'")
+    need(here, not column.open, "has 'values: open', so 'positive' cannot name one of its values; remove 'positive'")
+    need(here, column.release != "index", "has 'release: index', so it cannot have 'positive'; remove one of them")
+    need(here, column.integer or not column.fine, "has 'positive', which also needs 'edges' or 'integer: true'")
     column = replace(column, positive=positive)
     text = isinstance(positive, str) if column.numeric else not isinstance(positive, bool)
     try:
         need(here, text and column.codes_of(positive), "")
     except InputError:
         among = "one of its 'edges'" if column.edges else "a number between its bounds"
-        needed = f"the numbers above {among}, as '>50000'" if column.numeric else "one of its values"
+        needed = f"the numbers above {among}, such as '>50000'" if column.numeric else "one of its values"
         raise InputError(f"{here} needs 'positive' to be {needed}") from None
     return column
 
@@ -120,7 +120,7 @@ def _with_positive(column: Column, spec: Mapping[str, Any], here: str) -> Column
 def _in_days(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     """Convert the specification of a column of dates to the specification of a column of whole days."""
     extra = next((key for key in _NOT_OF_DATES if key in spec), None)
-    need(here, not extra, f"has {extra!r}, which is not for dates; leave it out")
+    need(here, not extra, f"has {extra!r}, which is not allowed for dates; remove it")
     given, every = spec.get("format", dates.ISO), spec.get("every")
     layout, *also = given if isinstance(given, list) and given else [given]
     need(here, every is None or every in dates.EVERY, f"needs 'every' to be {', '.join(dates.EVERY)}")
@@ -131,14 +131,14 @@ def _in_days(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
         for text in (spec.get("lower"), spec.get("upper"), *(listed if isinstance(listed, list) else [None]))
     ]
     days = [day for day in found if day is not None]
-    need(here, len(days) == len(found), "needs 'lower', 'upper' and 'edges' as dates: \"2024-12-31\"")
+    need(here, len(days) == len(found), "needs 'lower', 'upper' and 'edges' as dates, such as \"2024-12-31\"")
     lower, upper, *edges = days
     need(here, lower < upper, "needs 'lower' to be before 'upper'")
-    need(here, upper <= dates.LAST, "needs 'upper' before the year 9999")
+    need(here, upper <= dates.LAST, "needs 'upper' to be before the year 9999")
     back = all(isinstance(each, str) and dates.round_trips(day, each) for each in (layout, *also) for day in days[:2])
-    need(here, back, "needs a 'format' by which its bounds can be written and read again, as \"%d.%m.%Y\"")
+    need(here, back, "needs a 'format' in which its bounds can be written and read back, such as \"%d.%m.%Y\"")
     apart = len({layout, *also}) == 1 + len(also) and dates.told_apart([layout, *also], lower, upper)
-    need(here, apart, "has two in 'format' by which one text is two dates; write the file's dates in one of them")
+    need(here, apart, "has two formats in 'format' that read the same text as different dates; use only one of them")
     if every:
         edges = list(dates.calendar_edges(lower, upper, every))
     missing = spec.get("missing")
@@ -158,23 +158,27 @@ def _in_days(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
 
 def _open(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     extra = next((key for key in ("recode", "labels", "codes") if key in spec), None)
-    need(here, not extra, f"has {extra!r}, which needs listed 'values'; leave it out, or list them")
-    need(here, spec.get("type") != "ordinal", "is open, so the order of its values says nothing; leave 'type' out")
+    need(here, not extra, f"has {extra!r}, which is only allowed if 'values' is a list; remove it, or list the values")
+    need(here, spec.get("type") != "ordinal", "has 'values: open', so its values have no order; remove 'type: ordinal'")
     others, missing = spec.get("others", OTHER), spec.get("missing")
     for key, name in (("others", others), ("missing", missing)):
         plain = name is None or (isinstance(name, str) and writable(name))
         need(here, plain, f"needs {key!r} to be a short text in quotes")
-    need(here, others is not None, "needs a name in 'others', for what few rows hold; leave it out for 'other'")
+    need(here, others is not None, "needs a name for rare values in 'others'; remove this key to call them 'other'")
     return {"others": others, "open": True}
 
 
 def _categorical(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     values = spec["values"]
     need(here, isinstance(values, list) and values, "needs 'values' to be a list of distinct values")
-    need(here, "codes" not in spec, "needs no 'codes'; list them among its 'values'")
+    need(here, "codes" not in spec, "has both 'values' and 'codes'; list the codes under 'values'")
     text = all(isinstance(value, str) for value in values)
     need(here, not any(isinstance(value, bool) for value in values), f"has truth values in 'values'; {_QUOTE}")
-    need(here, text or all(map(is_number, values)), "mixes kinds of values; make all numbers or all quoted text")
+    need(
+        here,
+        text or all(map(is_number, values)),
+        "has both numbers and texts among 'values'; make all of them numbers or all quoted texts",
+    )
     blank = next((value for value in values if text and not value.strip()), None)
     need(here, blank is None, "has a blank among 'values', which means a missing cell; declare 'missing' instead")
     need(here, not any(map(_unwritable, values)), _UNWRITABLE.format("values"))
@@ -182,7 +186,7 @@ def _categorical(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     need(
         here,
         text or max(map(abs, values)) <= most,
-        "has numbers among 'values' that have too many digits to be exact; quote all as texts",
+        "has numbers among 'values' that have too many digits to be exact; quote all values as texts",
     )
     # The values in the form in which they are compared with rows.
     distinct, compared = set(values), set(values if text else map(exact_number, values))
@@ -195,58 +199,58 @@ def _categorical(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
         need(
             here,
             known or (value is None and key not in recode),
-            f"sends {key!r} to {value!r}, which is not one of its values" + f"; {_QUOTE}" * isinstance(value, bool),
+            f"maps {key!r} to {value!r}, which is not one of its values" + f"; {_QUOTE}" * isinstance(value, bool),
         )
     numeric = all(isinstance(key, str) or is_number(key) for key in recode)
     truth = f"; {_QUOTE}" * any(isinstance(key, bool) for key in recode)
     need(here, numeric, f"needs the keys of 'recode' to be numbers or quoted text{truth}")
-    need(here, len({*map(plain_text, recode)}) == len(recode), "has two keys in 'recode' that read as one; keep one")
+    need(here, len({*map(plain_text, recode)}) == len(recode), "has the same key twice in 'recode'; keep one")
     clear = {*values} if not recode or others is None else {*recode, others}
     unclear = next((repr(value) for value in values if value not in clear), "")
-    need(here, not unclear, f"leaves open what a raw {unclear} becomes; list it in 'recode'")
+    need(here, not unclear, f"does not say which value a raw {unclear} becomes; list it in 'recode'")
     labels = spec.get("labels") or {}
     texts = isinstance(labels, dict) and all(isinstance(words, str) for words in labels.values())
     need(here, texts, "needs 'labels' to be a mapping from values to quoted words")
     for value in labels:
         truth = f"; {_QUOTE}" * isinstance(value, bool)
-        need(here, value in distinct, f"has words for {value!r}, which is not one of its values{truth}")
+        need(here, value in distinct, f"has a label for {value!r}, which is not one of its values{truth}")
     pairs = {name: tuple(given.items()) for name, given in (("recode", recode), ("labels", labels))}
     return {"values": tuple(values), "others": others, **pairs}
 
 
 def _nested(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     extra = next((key for key in ("recode", "others", "missing", "codes") if key in spec), None)
-    need(here, not extra, f"has {extra!r}, which is not for a column within another; leave it out")
+    need(here, not extra, f"has {extra!r}, which is not allowed for a column with 'within'; remove it")
     within = spec["within"] if isinstance(spec["within"], list) else [spec["within"]]
     names = within and all(isinstance(name, str) and name.strip() and BETWEEN not in name for name in within)
-    need(here, names and len(set(within)) == len(within), "needs 'within' to be the name of a column of the rows")
+    need(here, names and len(set(within)) == len(within), "needs 'within' to name other columns of the table")
     values, parts = pairs(spec["values"], len(within), here)
     return _categorical({**spec, "values": [*values]}, here) | {"within": tuple(within), "parts": parts}
 
 
 def _numeric(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     listed = spec.get("edges") or []
-    need(here, "labels" not in spec, "needs no 'labels'; its bins are called by their edges")
+    need(here, "labels" not in spec, "has 'labels', but bins are named after their edges; remove 'labels'")
     numbers = [spec["lower"], spec["upper"], *(listed if isinstance(listed, list) else [None])]
     layout = str(spec.get("layout", ""))
     need(here, all(map(is_number, numbers)), "needs finite numbers as 'lower', 'upper' and 'edges'")
     lower, upper, *edges = (float(x) for x in numbers)
     need(here, lower < upper, "needs 'lower' to be less than 'upper'")
     if spec.get("integer") is True and not layout:
-        need(here, ceil(lower) <= floor(upper), "has no whole number between 'lower' and 'upper'; widen them")
-        most = f"has bounds beyond {MOST_WHOLE:,}, where whole numbers are not exact; narrow them"
+        need(here, ceil(lower) <= floor(upper), "has no whole number between 'lower' and 'upper'; widen these bounds")
+        most = f"has bounds beyond {MOST_WHOLE:,}, where whole numbers are not exact; choose narrower bounds"
         need(here, max(abs(lower), abs(upper)) <= MOST_WHOLE, most)
     need(here, len(edges) <= MOST_CODES + 1, f"has {len(edges) - 1:,} bins; {MOST}")
     if edges:
         ascending = len(edges) > 1 and sorted(set(edges)) == edges
         need(here, ascending, "needs 'edges' to be at least two ascending numbers")
         reach = edges[0] <= lower and edges[-1] >= upper
-        need(here, reach, "has 'edges' that do not reach from 'lower' to 'upper'; widen them")
+        need(here, reach, "has 'edges' that do not reach from 'lower' to 'upper'; add the missing edges")
         inside = edges[1] >= lower and edges[-2] < upper
         need(here, inside, "has a bin that lies outside 'lower' and 'upper'; remove its edge")
     release, missing, integer = spec.get("release", "draw"), spec.get("missing"), spec.get("integer", False)
     need(here, release in ("index", "draw", "midpoint"), "needs 'release' to be index, draw or midpoint")
-    need(here, edges or release != "index", "needs 'edges', since it releases the index of a bin")
+    need(here, edges or release != "index", "has 'release: index', which needs 'edges'")
     also = tuple(spec.get("also", ()))
     meant = partial(_day_in_any, layouts=(layout, *also)) if layout else number_in
     codes = _sentinels(spec, (lower, upper), max(len(edges) - 1, 0) if release == "index" else 0, here, meant)
@@ -262,18 +266,18 @@ def _numeric(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     if edges and integer and release == "draw":
         ends = pairwise([np.ceil(lower) - 1, *map(np.floor, edges[1:-1]), np.floor(upper)])
         whole = all(low < high for low, high in ends)
-        need(here, whole, "has a bin without a whole number in it, but draws whole numbers; widen that bin")
+        need(here, whole, "has 'integer: true', but one of its bins contains no whole number; widen that bin")
     scale = spec.get("scale")
     need(here, scale in (None, "linear", "logarithmic"), "needs 'scale' to be linear or logarithmic")
-    need(here, not (scale and edges), "has 'scale' and 'edges', which say its bins twice; leave one out")
+    need(here, not (scale and edges), "has both 'scale' and 'edges', which both define its bins; remove one of them")
     decimals = spec.get("decimals")
     counted = decimals is None or (isinstance(decimals, int) and not isinstance(decimals, bool) and 0 <= decimals <= 15)
     need(here, counted, "needs 'decimals' to be a whole number from 0 to 15")
     drawn = decimals is None or (release == "draw" and not integer)
-    need(here, drawn, "has 'decimals', which is for draws of numbers that are not whole; leave it out")
+    need(here, drawn, "has 'decimals', but it does not release numbers with decimals; remove 'decimals'")
     mean = spec.get("mean")
     holds = isinstance(mean, list) and len(mean) == 2 and all(map(is_number, mean)) and mean[0] < mean[1]
-    need(here, mean is None or holds, "needs 'mean' to be two ascending numbers that surely hold its mean")
+    need(here, mean is None or holds, "needs 'mean' to be two ascending numbers that are certain to enclose the mean")
     return {
         "lower": lower, "upper": upper, "edges": tuple(edges), "integer": integer, "release": release,
         "mean": None if mean is None else (float(mean[0]), float(mean[1])), "codes": codes, "layout": layout,
@@ -308,9 +312,9 @@ def _sentinels(
     for raw in codes:
         number = meant(raw)
         inside = number is not None and (bounds[0] <= number <= bounds[1] or number in range(indices))
-        need(here, not inside, f"has the code {raw!r}, which is a number that its rows may hold; leave it out")
+        need(here, not inside, f"has the code {raw!r}, which is also a number or date of this column; remove it")
     distinct = {plain_text(raw) if (number := meant(raw)) is None else number for raw in codes}
-    need(here, len(distinct) == len(codes), "has two 'codes' that read as one; keep one of them")
+    need(here, len(distinct) == len(codes), "has the same code twice in 'codes'; keep one of them")
     return tuple(codes.items())
 
 

@@ -78,9 +78,9 @@ class CodeNames:
         if called and called != own and (own or (self.numbers and _NUMBER.fullmatch(str(value)))):
             others = [str(key) for key, code in self.values.items() if code in {*called} - {*own}]
             raise InputError(
-                f"column {self.column!r}: {value!r} is written as a value, and is the label of value "
-                f"{', '.join(dict.fromkeys(others))}; ask about all values of {self.column}, or in Python give the "
-                "value as it is declared"
+                f"column {self.column!r}: {value!r} is ambiguous, because it is a value and also the label of value "
+                f"{', '.join(dict.fromkeys(others))}; ask about all values of {self.column}, or give the declared "
+                "value in Python"
             )
         return own or called
 

@@ -58,22 +58,27 @@ def pairs(declared: Any, depth: int, here: str) -> tuple[tuple[str, ...], Parts]
     for level in range(depth + 1):
         kinds = {isinstance(part[level], str) for part in parts}
         if len(kinds) > 1:
-            raise InputError(f"{here} mixes kinds of values; make all numbers or all quoted text")
+            raise InputError(
+                f"{here} has both numbers and texts as values; make all of them numbers or all quoted texts"
+            )
     values = tuple(BETWEEN.join(map(plain_text, part)) for part in parts)
     if len({tuple(map(_compared, part)) for part in parts}) < len(parts) or not parts:
-        raise InputError(f"{here} needs a list of distinct values within each value of the outer column")
+        raise InputError(f"{here} needs a list of distinct values for each value of the outer column")
     return values, parts
 
 
 def _parts(declared: Any, depth: int, here: str) -> Iterator[tuple[Part, ...]]:
     if depth == 0:
         if not isinstance(declared, list) or not declared:
-            raise InputError(f"{here} lies within another, so 'values' maps each outer value to a list of its own")
+            raise InputError(
+                f"{here} has 'within', so 'values' must map each value of the outer column to a list of its own"
+            )
         yield from ((_checked(value, here),) for value in declared)
         return
     if not isinstance(declared, dict) or not declared:
         raise InputError(
-            f"{here} lies within another, so its 'values' map each value of that to a list, as {{36: [100, 200]}}"
+            f"{here} has 'within', so 'values' must map each value of the outer column to a list, such as "
+            "{36: [100, 200]}"
         )
     for outer, inner in declared.items():
         yield from ((_checked(outer, here), *rest) for rest in _parts(inner, depth - 1, here))

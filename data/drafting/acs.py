@@ -31,5 +31,5 @@ def _column(entry: Entry) -> BookColumn:
     column = replace(column, values=tuple(plain))
     if not numbers:
         return replace(column, kind="number", decimals=0)
-    unread = ("its range is not of numbers",) if len(numbers) < len(ends) else ()
+    unread = ("its range does not consist of numbers",) if len(numbers) < len(ends) else ()
     return replace(column, lower=min(numbers), upper=max(numbers), remarks=unread)

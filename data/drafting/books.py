@@ -62,14 +62,14 @@ def read_book(path: str | Path, columns: Collection[str] = ()) -> CodeBook:
         with readable(path, form):
             sheets = [rows for rows in excel.sheets(path, MOST_ROWS).values() if is_dictionary(rows)]
         if len(sheets) > 1:
-            raise InputError(f"{where} has several sheets that are dictionaries; keep one of them")
+            raise InputError(f"{where} has several sheets that are dictionaries; keep only one of these sheets")
         found = read_dictionary(sheets[0], where) if sheets else None
     else:
         found = _of_text(_text(path, where), where, columns)
     if found is None or not found.columns:
         raise InputError(
-            f"{where} is in no format that is read, which are {FORMATS}; equistrata schema draft FILE --template "
-            "book.csv writes a dictionary with the names of FILE's columns to fill in"
+            f"{where} is in none of the supported formats, which are {FORMATS}; to start a new one, equistrata schema "
+            "draft FILE --template book.csv writes a dictionary with the names of FILE's columns"
         )
     return found
 

@@ -24,19 +24,19 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 def read_ddi(text: str, where: str) -> CodeBook:
     """Return the columns of a DDI-Codebook. Raises an InputError if the text is not a DDI-Codebook or not plain XML."""
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
-        raise InputError(f"{where} has a document type or entities, which are not read; remove them")
+        raise InputError(f"{where} has a document type or entities, which are not supported; remove them")
     try:
         root = ElementTree.fromstring(text)
     except (ElementTree.ParseError, ValueError):
-        raise InputError(f"{where} is not valid XML; mend it") from None
+        raise InputError(f"{where} is not valid XML; correct its syntax") from None
     for each in root.iter():
         each.tag = str(each.tag).rpartition("}")[2]
     if root.tag in ("DDIInstance", "FragmentInstance"):
-        raise InputError(f"{where} is DDI-Lifecycle (DDI 3), which is not read; export it as DDI-Codebook (DDI 2.5)")
+        raise InputError(f"{where} is in DDI-Lifecycle (DDI 3), which is not supported; export it as DDI-Codebook 2.5")
     found: dict[str, BookColumn] = {}
     for column in map(_column, root.iter("var")):
         if found.setdefault(column.name, column) != column:
-            found[column.name] = replace(column, remarks=("the book describes it twice, and not alike",))
+            found[column.name] = replace(column, remarks=("the book describes it twice, in different ways",))
     return CodeBook(found)
 
 
@@ -61,16 +61,16 @@ def _column(var: ElementTree.Element) -> BookColumn:
         within = [raw for raw in values if (number := number_in(raw)) is not None and least <= number <= most]
         missing |= {raw: values.pop(raw) for raw in within}
         if most - least > MOST_LISTED:
-            remarks.append("a range of codes is called missing")
+            remarks.append("the book marks a range of codes as missing")
         else:
             missing = {str(code): "" for code in range(ceil(least), floor(most) + 1)} | missing
     bare = bool(values) and not any(values.values())
-    remarks += ["its values have no words, as those that are counted in rows"] * bare
+    remarks += ["its values have no labels, so they can be values that were only counted in rows"] * bare
     if all(raw == words for raw, words in values.items()):
         values = dict.fromkeys(values, "")
     ranges = [dict(each.attrib) for each in var.iterfind("valrng/range")]
     several = len(ranges) > 1 or any("Exclusive" in key for each in ranges for key in each)
-    remarks += ["its bounds are in several ranges, or exclusive"] * several
+    remarks += ["its bounds are exclusive, or are given in several ranges"] * several
     lower, upper = (ranges[0].get(end, "") if len(ranges) == 1 else "" for end in ("min", "max"))
     dcml, ends = number_in(var.get("dcml", "")), [number_in(end) for end in (lower, upper)]
     kind: Kind = "ordinal" if var.get("nature") == "ordinal" else "text" if text else ""

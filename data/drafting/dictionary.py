@@ -77,8 +77,8 @@ def read_dictionary(rows: Sequence[Sequence[str]], where: str) -> CodeBook:
     known = [*map(_heading, rows[0])]
     if None in known:
         raise InputError(
-            f"{where} has the heading {one_line(rows[0][known.index(None)])!r}, which is not read; delete that column, "
-            f"or name it as one of {', '.join(filter(None, HEADINGS))}"
+            f"{where} has the heading {one_line(rows[0][known.index(None)])!r}, which is not known; delete that "
+            f"column, or rename it to one of {', '.join(filter(None, HEADINGS))}"
         )
     if twice := next((key for key in known if key and known.count(key) > 1), None):
         raise InputError(f"{where} has two headings for {twice!r}; keep one of them")
@@ -87,7 +87,7 @@ def read_dictionary(rows: Sequence[Sequence[str]], where: str) -> CodeBook:
         line = {str(key): cell.strip() for key, cell in zip(known, row, strict=False) if key}
         name = line.get("name") or name * each_value
         if any(map(str.strip, row[len(known) :])) or not name:
-            what = "no name of a column" if not name else "more cells than headings; put those with commas into quotes"
+            what = "no column name" if not name else "more cells than headings; put cells with commas into quotes"
             raise InputError(f"{where}, row {number} has {what}")
         found.setdefault(name, []).append(line)
     if not each_value and (twice := next((name for name, lines in found.items() if len(lines) > 1), None)):
@@ -117,7 +117,7 @@ def cell_values(text: str) -> Listed:
     ]
     codes = [(raw, words) for raw, _, words in pairs]
     if unread or len({raw for raw, _ in codes}) < len(codes):
-        return (), None, None, f"the book's values are not read: {one_line('; '.join(unread) or text)}"
+        return (), None, None, f"the book's values could not be read: {one_line('; '.join(unread) or text)}"
     return _ranged(codes)
 
 
@@ -128,8 +128,8 @@ def _ranged(codes: Sequence[Code]) -> Listed:
         return tuple(codes), None, None, "some of its values are ranges of numbers" if ranges else ""
     low, high = (float(end.replace(",", ".")) for end in ranges[0].groups()[:2])
     commas = f'"{ranges[0][0]}" has commas, which may be decimal points' if "," in ranges[0][0] else ""
-    unit = f'"{ranges[0]["unit"]}" stands behind its numbers' if ranges[0]["unit"] else ""
-    turned = f"its range {ranges[0][0]} is not read" if low >= high else ""
+    unit = f'its numbers are followed by "{ranges[0]["unit"]}"' if ranges[0]["unit"] else ""
+    turned = f"its range {ranges[0][0]} could not be read" if low >= high else ""
     return tuple(code for code in codes if code[0] != ranges[0][0]), low, high, commas or unit or turned
 
 
@@ -140,8 +140,8 @@ def _column(name: str, lines: Sequence[Mapping[str, str]], meant: str) -> BookCo
     codes, low, high, remark = _ranged([code for code in listed if any(code)]) if meant else cell_values(line["values"])
     line |= {meant: ""} if meant else {}
     kind = _TYPES.get(line["type"].casefold(), "")
-    remarks = [remark] * bool(remark) + ["a code is there twice"] * (len({raw for raw, _ in codes}) < len(codes))
-    remarks += [f'the book\'s type "{one_line(line["type"])}" is not read'] * bool(line["type"] and not kind)
+    remarks = [remark] * bool(remark) + ["a code is listed twice"] * (len({raw for raw, _ in codes}) < len(codes))
+    remarks += [f'the book\'s type "{one_line(line["type"])}" is not known'] * bool(line["type"] and not kind)
     noted = re.search(r"\d", line["note"]) or NO_ANSWER.search(line["note"])
     remarks += [f"the book notes: {one_line(line['note'])}"] * bool(noted)
     needed = {"": None, "yes": True, "true": True, "no": False, "false": False}
@@ -152,10 +152,12 @@ def _column(name: str, lines: Sequence[Mapping[str, str]], meant: str) -> BookCo
     if kind == "date" or (not kind and all(day_in(end) is not None for end in ends)):
         kind = "date"
         days = [day if layout and (day := day_in(end, layout)) is not None else day_in(end) for end in ends]
-        unread = [f"{end} is no date as 2024-12-31" for end, day in zip(ends, days, strict=True) if end and day is None]
+        unread = [
+            f"{end} is not a date (2024-12-31)" for end, day in zip(ends, days, strict=True) if end and day is None
+        ]
         ends = [None if day is None else iso(day) for day in days]
     elif kind != "text":
-        unread = [f"{end} is not read" for end in ends if end and number_in(end) is None]
+        unread = [f"{end} is not a number" for end in ends if end and number_in(end) is None]
         ends = [number_in(end) if end else usual for end, usual in zip(ends, (low, high), strict=True)]
     elif low is not None:
         ends = re.findall(_NUMBER.replace("-?", ""), line["values"])[:2]
@@ -163,7 +165,7 @@ def _column(name: str, lines: Sequence[Mapping[str, str]], meant: str) -> BookCo
     items = [item.partition("=") for item in re.split(r"[;\n|,]", line["missing"]) if item.strip()]
     missing = {raw.strip(): words.strip() or "missing" for raw, _, words in items}
     if any(map(_NO_CELL.search, missing)):
-        missing, remarks = {}, [*remarks, f"its missing values are not read: {one_line(line['missing'])}"]
+        missing, remarks = {}, [*remarks, f"its missing values could not be read: {one_line(line['missing'])}"]
     empty = {raw for raw in missing if raw in ABSENT or raw.casefold() in ("blank", "empty", "yes")}
     places = number_in(line["decimals"])
     lower, upper = (None if end == "" else end for end in ends)

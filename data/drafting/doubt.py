@@ -7,7 +7,7 @@ is a question with the possible declarations.
 {'label': 'Sex', 'type': 'nominal', 'values': [1, 2], 'labels': {1: 'Male', 2: 'Female'}}
 >>> hours = decide(BookColumn("HOURS", "", "integer", (("99", "99 or more"),), lower=1, upper=98))
 >>> hours.why, [(meaning, spec["upper"]) for meaning, spec in hours.readings]
-('99 (99 or more) beside the numbers 1 to 98', [('all are numbers', 99), ('99: no numbers, but codes', 98)])
+('99 (99 or more) in addition to the numbers 1 to 98', [('all are numbers', 99), ('99: codes, not numbers', 98)])
 """
 
 from __future__ import annotations
@@ -99,32 +99,32 @@ def decide(column: BookColumn) -> Decision:
         column = replace(column, values=kept, absent=True, absence="; ".join(filter(None, empty)))
     known = {raw for raw, _ in (*column.values, *column.missing)}
     if said := [(raw, words) for raw, words in CODES.findall(column.label) if raw not in known]:
-        remark = f"its label speaks of {', '.join(raw for raw, _ in said)}, which the book does not list"
+        remark = f"its label mentions {', '.join(raw for raw, _ in said)}, which the book does not list"
         column = replace(column, values=(*column.values, *said), remarks=(*column.remarks, remark))
-    remarks = (f'the book says "{text}", and does not list it' for text in column.unlisted()[:1])
+    remarks = (f'the book mentions "{text}", but does not list it' for text in column.unlisted()[:1])
     column = replace(column, remarks=(*column.remarks, *remarks))
     low, high = column.lower, column.upper
     if not _answers(column.values) and column.kind not in ("nominal", "ordinal") and low is None:
         column = replace(column, missing=(*column.missing, *column.values), values=())
     if isinstance(low, str) and isinstance(high, str):
         spec = {**_label(column), "values": "open", **({"missing": "none"} if column.absent else {})}
-        why = f'codes from "{low}" to "{high}" without a list in the book; declare it, as values: [...]'
-        readings = [("those that many rows hold, found at a cost", spec)]
+        why = f'the book has codes from "{low}" to "{high}", but no list of them; list them, as values: [...]'
+        readings = [("codes that occur in many rows, found at a privacy cost", spec)]
         if low.isdigit() and high.isdigit() and len(low) == len(high) and 0 < int(high) - int(low) < _FEW_CODES:
             every = [(f"{number:0{len(low)}}", "") for number in range(int(low), int(high) + 1)]
-            readings.append(("each code between them", spec_of_values(column, every)))
+            readings.append(("every code between them", spec_of_values(column, every)))
         return _question([why], readings)
     if isinstance(low, float | int) and isinstance(high, float | int):
         if low < high:
             return _range(column, low, high)
-        column = replace(column, remarks=(*column.remarks, f"its bounds {low:.15g} and {high:.15g} are no range"))
+        column = replace(column, remarks=(*column.remarks, f"its bounds {low:.15g} and {high:.15g} are not a range"))
     if column.values:
         return _list(column)
     if column.remarks or column.kind not in ("number", "integer"):
-        return Decision(None, "; ".join(column.remarks) or "neither values nor bounds")
+        return Decision(None, "; ".join(column.remarks) or "the book has neither values nor bounds")
     codes = f", codes: {{{', '.join(f'{raw}: ...' for raw, _ in column.missing)}}}" if column.missing else ""
     shape = f"{{lower: ..., upper: ...{', integer: true' * (column.kind == 'integer')}{codes}}}"
-    return Decision(None, "numbers without bounds in the book", shape=shape)
+    return Decision(None, "numbers, but the book has no bounds", shape=shape)
 
 
 def of_dates(column: BookColumn, layouts: Sequence[str]) -> Decision:
@@ -147,13 +147,13 @@ def of_dates(column: BookColumn, layouts: Sequence[str]) -> Decision:
     spec |= {"codes": {raw: words or raw for raw, words in column.missing}} if column.missing else {}
     spec |= {"missing": OWN_CATEGORY} if column.absent else {}
     if (birth := bool(_BIRTH.search(f"{column.name} {column.label}"))) or "..." in ends.values():
-        why = "; ".join(column.remarks) or "dates without bounds in the book"
+        why = "; ".join(column.remarks) or "dates, but the book has no bounds"
         why = "dates of birth can name people; prefer an age" if birth else why
         shape = f'{{type: date, format: "{layouts[0]}", lower: "{ends["lower"]}", upper: "{ends["upper"]}"}}'
         return Decision(None, why, shape=shape, personal=birth)
     if len(layouts) == 1 and not column.remarks:
         return Decision(spec)
-    reasons = column.remarks or ("dates may be written in several layouts",)
+    reasons = column.remarks or ("its dates can be in several formats",)
     return _question(reasons, [(f"written as {each}", {**spec, "format": each}) for each in layouts])
 
 
@@ -170,12 +170,12 @@ def _range(column: BookColumn, low: float, high: float) -> Decision:
     missing = {number: raw for raw, _ in column.missing if (number := number_in(raw)) is not None}
     low, high = _without(missing, low, high)
     called_values, whole = column.kind in ("nominal", "ordinal"), float(low).is_integer() and float(high).is_integer()
-    reasons = [*column.remarks, *["the book calls these values, and has bounds"] * called_values]
-    reasons += ["the book calls these whole, and has bounds that are not"] * (column.kind == "integer" and not whole)
+    reasons = [*column.remarks, *["the book declares values, but also has bounds"] * called_values]
+    reasons += ["the book declares integers, but its bounds have decimals"] * (column.kind == "integer" and not whole)
     if isinstance(column.lower, float | int) and column.lower < low and column.lower < 0:
-        reasons.append(f"{column.lower:.15g} is called missing, and is the least number")
-    reasons += [f"{raw} is called missing, and is between the bounds" for n, raw in missing.items() if low <= n <= high]
-    reasons += [f"{_shown(beside)} beside the numbers {low:.15g} to {high:.15g}"] * bool(beside)
+        reasons.append(f"{column.lower:.15g} is a code for missing, but also the lower bound")
+    reasons += [f"{raw} is a code for missing, but within the bounds" for n, raw in missing.items() if low <= n <= high]
+    reasons += [f"{_shown(beside)} in addition to the numbers {low:.15g} to {high:.15g}"] * bool(beside)
     if not reasons:
         return Decision(spec_of_numbers(column, low, high, column.missing))
     none = [code for code in beside if code not in _answers(beside)]
@@ -185,7 +185,7 @@ def _range(column: BookColumn, low: float, high: float) -> Decision:
     codes = beside if inside else []
     if called_values and high - low < _FEW_CODES:
         codes = [(f"{low + step:.0f}", "") for step in range(int(high - low) + 1)]
-    listed = [("a list of codes: no other number is there", spec_of_values(column, codes))] if codes else []
+    listed = [("a list of codes: no other number occurs", spec_of_values(column, codes))] if codes else []
     return _question(reasons, [*ways[: 2 if inside else 4], *listed])
 
 
@@ -195,7 +195,7 @@ def _with_codes(column: BookColumn, beside: Sequence[Code], low: float, high: fl
     apart = {number_in(raw) for raw, _ in every}
     numbers = [number for raw, _ in beside if (number := number_in(raw)) is not None and number not in apart]
     low, high = _without(apart, min([low, *numbers]), max([high, *numbers]))
-    meaning = f"{', '.join(raw for raw, _ in every)}: no numbers, but codes" if every else "all are numbers"
+    meaning = f"{', '.join(raw for raw, _ in every)}: codes, not numbers" if every else "all are numbers"
     return meaning, spec_of_numbers(column, low, high, every)
 
 
@@ -215,15 +215,15 @@ def _list(column: BookColumn) -> Decision:
     """Return the declaration of a list of values, or a question if the list is ambiguous."""
     values, plain, reasons = column.values, _answers(column.values), [*column.remarks]
     numbers = sorted(number for raw, _ in plain if (number := number_in(raw)) is not None)
-    reasons += ["the book lists one value alone"] * (len(values) == 1)
+    reasons += ["the book lists only one value"] * (len(values) == 1)
     reasons += [f"{_shown(plain)} is the only answer"] * (len(values) > len(plain) == 1 and column.kind != "nominal")
     others = [code for code in plain if numbers and column.kind != "text" and _SEVERAL.fullmatch(code[0])]
     reasons += [f"{_shown(others)} may stand for several values"] * bool(others)
     texts = len(numbers) < len(plain) and column.kind in ("number", "integer")
-    reasons += ["the book calls these numbers, and lists texts"] * texts
-    readings = [("all are values, as they are written", spec_of_values(column, values))] * (len(values) > 1)
+    reasons += ["the book declares numbers, but lists texts"] * texts
+    readings = [("all of them are values", spec_of_values(column, values))] * (len(values) > 1)
     if absent := [code for code in values if code[0] in ABSENT or _is_blank(code, values)]:
-        reasons.append(f"{_shown(absent)} may be a value, or how the book writes an empty cell")
+        reasons.append(f"{_shown(absent)} can be a value, or stand for an empty cell")
         left = replace(column, absent=True, absence=absent[0][1])
         kept = [code for code in values if code not in absent]
         readings += [("they are empty cells", spec_of_values(left, kept))] * bool(kept)
@@ -239,15 +239,15 @@ def _list(column: BookColumn) -> Decision:
         numeric = spec_of_numbers(column, most[0], most[-1], codes)
         readings.append((f"numbers from {most[0]:.15g} to {most[-1]:.15g}", numeric))
     if 0 < sum(bool(words) for _, words in values) < len(values):
-        reasons.append("only some of its values have words")
+        reasons.append("only some of its values have labels")
     meant = {words: raw for raw, words in values}
     if crossed := [raw for raw, _ in values if meant.get(raw, raw) != raw]:
-        reasons.append(f"{', '.join(crossed)} is a code, and the words of another one")
+        reasons.append(f"{', '.join(crossed)} is a code, but also the label of another code")
     turned = all(number_in(words) is not None and number_in(raw) is None for raw, words in values)
-    reasons += ["its codes may be on the right"] * turned
+    reasons += ["its codes can be on the right of the equals sign"] * turned
     if (crossed or turned) and len(meant) == len(values):
         back = [(words, raw if turned else "") for words, raw in meant.items()]
-        readings.append(("the file has what is on the right", spec_of_values(column, back)))
+        readings.append(("the file contains the texts on the right", spec_of_values(column, back)))
     return _question(reasons, readings) if reasons else Decision(spec_of_values(column, values))
 
 
@@ -266,17 +266,17 @@ def _is_blank(code: Code, values: Sequence[Code]) -> bool:
 def _counted(column: BookColumn, plain: Sequence[Code], numbers: Sequence[float]) -> str:
     """Return the reason why the listed values can be numbers instead of codes, or an empty text."""
     if column.kind == "number" and numbers:
-        return "the book calls these numbers, and lists codes"
+        return "the book declares numbers, but lists codes"
     if len(numbers) == 2 and numbers[1] - numbers[0] > 2:
-        return "only the ends of a scale have words"
+        return "only the ends of the scale have labels"
     if len(numbers) == 3 and numbers[0] + 1 < numbers[1] < numbers[2] - 1 and column.kind != "nominal":
-        return "only the ends and the middle of a scale have words"
+        return "only the ends and the middle of the scale have labels"
     for raw, words in plain:
         spelled = _COUNTED[int(raw)] if raw in map(str, range(len(_COUNTED))) else raw
         if re.match(_COUNTS.format(re.escape(raw), re.escape(spelled)), words, re.I):
-            return f"{raw} ({words}) seems to count"
+            return f"{raw} ({words}) seems to be a count"
     own = sum(not words or number_in(words.split()[0]) == number_in(raw) for raw, words in plain)
-    return "each value seems to count" if len(numbers) > MOST_LISTED and own * 2 > len(plain) else ""
+    return "each value seems to be a count" if len(numbers) > MOST_LISTED and own * 2 > len(plain) else ""
 
 
 def _question(reasons: Sequence[str], readings: Iterable[Reading]) -> Decision:

@@ -111,9 +111,7 @@ def draft(
             lines += left_out(key, ": ".join(filter(None, (found.why, entry.label if entry else ""))), found.shape)
     known = {*map(plain_name, columns)}
     made.unknown = [each for each in book if plain_name(each) not in known]
-    sigma = (
-        "For private means (--means), add sigma: NUMBER, a public bound on the standard deviation, to those you need"
-    )
+    sigma = "For private means (--means), add sigma: NUMBER, a public bound on the standard deviation, to these columns"
     lines += [f"# {sigma}: {', '.join(means)}"] * bool(means)
     made.text = "\n".join([*_head(made, name, file), *lines, ""])
     _read_again(made)
@@ -121,7 +119,7 @@ def draft(
 
 
 def _of_book(column: str, entry: BookColumn | None) -> Decision:
-    return decide(entry) if entry else PERSONAL if is_personal(column) else Decision(None, "no entry in the book")
+    return decide(entry) if entry else PERSONAL if is_personal(column) else Decision(None, "not in the book")
 
 
 def _valid(key: str, found: Decision) -> Decision:
@@ -143,20 +141,20 @@ def _read_again(made: Draft) -> None:
     """Raise an InputError if the draft cannot be read after all its columns are confirmed."""
     try:
         if len(made.text.encode()) > documents.MOST_BYTES:
-            raise InputError(f"the draft has more than {documents.MOST_BYTES:,} bytes, the most that is read")
+            raise InputError(f"the draft has more than {documents.MOST_BYTES:,} bytes, which is the limit")
         document = documents.parse(made.text, "the draft")
         if made.declared:
             Schema.from_dict({"columns": document["columns"], CONFIRMED: made.declared}, "of the draft")
     except InputError as error:
         reason = str(error).removesuffix("; shorten it")
-        raise InputError(f"{reason}; leave columns out of the table, or lists out of the code book") from None
+        raise InputError(f"{reason}; remove columns from the table, or lists from the code book") from None
 
 
 def _head(made: Draft, name: str, file: Mapping[str, Any]) -> list[str]:
     source = "A draft. Whatever is declared here is public: it must come from a code book, never from the rows."
     private = (
-        "A DRAFT FROM PRIVATE ROWS, as private as they are. Compare each column with what is public, mend it, and "
-        "confirm it with equistrata schema confirm."
+        "A DRAFT FROM PRIVATE ROWS, which is as private as the rows. Compare each column with public facts, correct "
+        "it, and confirm it with equistrata schema confirm."
     )
     lines = [f"# {private if made.taken else source}", f"name: {flow(one_line(name) or 'table')}"]
     lines += [f"file: {flow(file)}"] if file else []

@@ -53,7 +53,7 @@ def read_json_schema(text: str, where: str, columns: Collection[str]) -> CodeBoo
         shared = [len(wanted & {plain_name(_name(field)) for field in each["fields"]}) for each in tables]
         document, *others = (each for each, found in zip(tables, shared, strict=True) if found == max(shared))
         if any(each != document for each in others):
-            raise InputError(f"{where} describes several tables with as many of these columns; keep one of them")
+            raise InputError(f"{where} describes several tables that fit these columns equally well; keep one of them")
     if isinstance(document.get("fields"), list):
         return _of_table(document, [each for each in document["fields"] if isinstance(each, dict)], where)
     rows = _mapping(document.get("items")) if document.get("type") == "array" else document
@@ -67,12 +67,12 @@ def _of_table(document: Mapping[str, Any], fields: Collection[Mapping[str, Any]]
     keys = key if isinstance(key, list) else [key]
     found = {column.name: column for column in (_of_field(field, keys) for field in fields)}
     if len(found) < len(fields):
-        raise InputError(f"{where} describes a column twice; keep one of them")
+        raise InputError(f"{where} describes the same column twice; keep one description")
     file: dict[str, object] = {}
     for mark, name in (("decimal", "decimalChar"), ("thousands", "groupChar")):
         marks = {str(each[name]) for each in fields if each.get(name)}
         if len(marks) > 1:
-            raise InputError(f"{where} writes numbers in two ways ({name}); a file has one, so correct it")
+            raise InputError(f"{where} declares two different values for {name}, but a file has only one; correct them")
         if marks - ({"."} if mark == "decimal" else set()):
             file[mark] = marks.pop()
     absent = [raw for raw, _ in _pairs(document.get("missingValues")) if raw not in ABSENT]
@@ -81,7 +81,7 @@ def _of_table(document: Mapping[str, Any], fields: Collection[Mapping[str, Any]]
         low, high = column.lower, column.upper
         within = isinstance(low, float) and isinstance(high, float) and any(low <= each <= high for each in numbers)
         if within or {raw for raw, _ in column.values} & {*absent}:
-            remarks = (*column.remarks, "a value is among the missing values of all columns")
+            remarks = (*column.remarks, "one of its values is also a missing value of all columns")
             found[column.name] = replace(column, remarks=remarks)
     return CodeBook(found, file | ({"absent": absent} if absent else {}))
 
@@ -91,7 +91,7 @@ def _of_field(field: Mapping[str, Any], keys: Collection[Any]) -> BookColumn:
     named, allowed = _pairs(field.get("categories")), _pairs(limits.get("enum"))
     column = _column(_name(field), {**field, **limits}, str(field.get("type", "")), named or allowed)
     if named and allowed and dict(named).keys() != dict(allowed).keys():
-        column = replace(column, remarks=(*column.remarks, "its categories are not those of its enum"))
+        column = replace(column, remarks=(*column.remarks, "its categories differ from its enum"))
     column = replace(
         column, absent=limits.get("required") is False or any(not raw for raw, _ in missing),
         missing=tuple((raw, words or "missing") for raw, words in missing if raw),
@@ -100,11 +100,11 @@ def _of_field(field: Mapping[str, Any], keys: Collection[Any]) -> BookColumn:
     if column.kind == "boolean" and all(len(pairs) == 1 for pairs in spelled):
         column = replace(column, kind="nominal", values=(spelled[0][0], spelled[1][0]))
     elif column.kind == "boolean" and any(spelled):
-        column = replace(column, remarks=(*column.remarks, "it spells true or false in several ways"))
+        column = replace(column, remarks=(*column.remarks, "it has several spellings of true or false"))
     if column.values and field.get("categoriesOrdered") is True:
         column = replace(column, kind="ordinal")
     if column.name in keys and len(keys) > 1:
-        return replace(column, remarks=(*column.remarks, "it is a part of the key of rows"))
+        return replace(column, remarks=(*column.remarks, "it is a part of the primary key"))
     return replace(column, kind="id") if column.name in keys or limits.get("unique") is True else column
 
 
@@ -122,7 +122,7 @@ def _of_property(name: str, field: Mapping[str, Any], document: Mapping[str, Any
     values = tuple((one_line(value), one_line(words)) for value, words in listed if value is not None)
     column = _column(name, usual, dated or "".join(named[:1]), values)
     read = constant and not any(isinstance(value, dict | list) for value, _ in listed)
-    remarks = ("it has several types",) * (len(named) > 1) + ("its alternatives are not read",) * (not read)
+    remarks = ("it has several types",) * (len(named) > 1) + ("its alternatives are not supported",) * (not read)
     absent = bool(null or field.get("nullable") or (isinstance(kinds, list) and "null" in kinds))
     return replace(column, absent=absent, absence="".join(null), remarks=column.remarks + remarks)
 
@@ -153,8 +153,8 @@ def _column(name: str, field: Mapping[str, Any], kind: str, values: tuple[Code, 
     for place, key, inwards in ((0, "exclusiveMinimum", 1), (1, "exclusiveMaximum", -1)):
         if said == "integer" and ends[place] is None and type(field.get(key)) is int:
             ends[place], read = field[key] + inwards, {*read, key}
-    remarks = [f"the book's {key!r} is not read" for key in _UNREAD if key in field and key not in read]
-    remarks += [f"its type {kind!r} is not read"] * bool(kind and not said and not values)
+    remarks = [f"the book's {key!r} is not supported" for key in _UNREAD if key in field and key not in read]
+    remarks += [f"its type {kind!r} is not supported"] * bool(kind and not said and not values)
     title, words = (str(field.get(key) or "") for key in ("title", "description"))
     column = BookColumn(name, title or words, said, values, remarks=tuple(remarks), notes=words if title else "")
     if values and not (said == "boolean" and {raw for raw, _ in values} == {"True", "False"}):

@@ -37,8 +37,8 @@ def _column(name: str, told: ColumnDescription) -> BookColumn:
     kind: Kind = "date" if told.unit or period else plain
     numbers = sorted(number for raw, _ in values if (number := number_in(raw)) is not None)
     gaps = told.scale and any(high - low != 1 for low, high in pairwise(numbers))
-    remarks = ("it is a scale by its measure, and only some of its values have words",) * gaps
-    remarks += (f"its format {told.form} is of periods or times, which are no days",) * bool(period)
+    remarks = ("its measure is scale, but only some of its values have labels",) * gaps
+    remarks += (f"its format {told.form} is for periods or times, not for days",) * bool(period)
     return BookColumn(
         name, told.label, kind, values, missing=(*missing.items(),), remarks=remarks, layout=ISO if told.unit else "",
         absent=told.tagged, from_rows=seem_of_rows(labels),

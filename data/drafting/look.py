@@ -147,8 +147,8 @@ def look_at(
         if not (usual and values and all(isinstance(value, str) for value in values)):
             return found
         spec = spec_of_values(replace(entry, absent="" in tally), [(value, "") for value in (*values, *usual)])
-        why = f"{', '.join(usual)} may be a value, or how the table writes an empty cell"
-        return Decision(None, why, [("all are values, as they are written", spec), ("empty cells", found.spec or {})])
+        why = f"{', '.join(usual)} can be a value, or stand for an empty cell"
+        return Decision(None, why, [("all of them are values", spec), ("empty cells", found.spec or {})])
     times = {text: often for text, often in tally.items() if text}
     kind: Kind = "text" if entry.kind == "text" else ""
     column = replace(entry, kind=kind, absent=entry.absent or bool(tally.get("")), remarks=())
@@ -161,11 +161,11 @@ def look_at(
         found = of_dates(replace(column, lower=f"{years[0]}-01-01", upper=f"{years[-1]}-12-31"), layouts)
         return replace(found, shape="") if found.personal else found
     if entry.kind == "date":
-        return Decision(None, "dates or periods in a form that is not read")
+        return Decision(None, "dates or periods in a format that is not supported")
     read = dialect.number if dialect.local else str
     numbers = {text: number for text in times if (number := number_in(read(text))) is not None}
     if all(map(_MARKED.fullmatch, times)) and len(numbers) < len(times):
-        why = "numbers whose commas or points are not those of 'file'; declare decimal and thousands there"
+        why = "numbers with other commas or points than in 'file'; declare decimal and thousands there"
         return Decision(None, why, shape="{lower: ..., upper: ...}")
     codes = [(raw, words) for raw, words in entry.missing if raw in times]
     inside = [number for text, number in numbers.items() if text not in dict(codes)]
@@ -177,21 +177,21 @@ def look_at(
     coded = listed or all(map(_CODE.fullmatch, times))
     most = len(times) if listed else FEW_CODES if coded else FEW_TEXTS
     if len(times) > most or (rows < _ROWS_EACH * len(times) and not listed):
-        return Decision(None, "many different cells, as names, numbers with texts or free text have")
+        return Decision(None, "many different texts, which can be names, free text, or numbers with units")
     ordered = sorted(times, key=lambda text: (text not in numbers, numbers.get(text, 0.0), text))
     plain = as_texts or len(numbers) < len(times) or dialect.local
     texts = [*dict.fromkeys(text if plain else plain_text(numbers[text]) for text in ordered)]
     ticks = ["0", "1"] if {*texts} <= {"0", "1"} else texts
     spec = spec_of_values(column, [(raw, dict(entry.missing).get(raw, "")) for raw in ticks])
     if len(times) > _FEW_WORDS and not numbers and not coded:
-        return Decision(None, f"{len(times)} texts, which may name people", [("categories of a public list", spec)])
+        return Decision(None, f"{len(times)} texts, which can name people", [("categories of a public list", spec)])
     return Decision(spec)
 
 
 def _numbers(column: BookColumn, numbers: Sequence[float], codes: Sequence[Code], rows: int) -> Decision:
     whole = all(map(float.is_integer, numbers))
     if whole and len({*numbers}) > rows * 0.9 and max(numbers) - min(numbers) < 3 * len(numbers):
-        return Decision(None, "whole numbers of which nearly each is in one row, as of persons or records")
+        return Decision(None, "whole numbers that are nearly all unique, such as numbers of persons or records")
     places = max((len(repr(number).partition(".")[2]) for number in numbers if "e" not in repr(number)), default=1)
     column = replace(column, kind="integer" if whole else "number", decimals=min(places, _MOST_DECIMALS) * (not whole))
 
@@ -207,8 +207,8 @@ def _numbers(column: BookColumn, numbers: Sequence[float], codes: Sequence[Code]
     if not (rest and far):
         return Decision(spec(()))
     named = ", ".join(map(plain_text, sorted(far)))
-    why = f"{named} is far from the other numbers, as codes of no answer are"
-    return Decision(None, why, [(f"{named}: no numbers, but codes", spec(far)), ("all are numbers", spec(()))])
+    why = f"{named} is far from the other numbers, like a code for no answer"
+    return Decision(None, why, [(f"{named}: codes, not numbers", spec(far)), ("all are numbers", spec(()))])
 
 
 def _year(text: str, layout: str) -> int:

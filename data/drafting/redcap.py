@@ -45,11 +45,11 @@ def _columns(line: Mapping[str, str]) -> Iterator[BookColumn]:
     plain = BookColumn(line[NAME], label, remarks=noted, absent=absent, notes=note)
     texts = [line.get("Text Validation Min", ""), line.get("Text Validation Max", "")]
     lower, upper = map(number_in, texts)
-    unread = noted + tuple(f"its bound {end} is not read" for end in texts if end and number_in(end) is None)
+    unread = noted + tuple(f"its bound {end} is not a number" for end in texts if end and number_in(end) is None)
     if kind in _TRUTH:
         yield replace(plain, kind="nominal", values=_TRUTH[kind])
     elif kind in ("radio", "dropdown", "checkbox") and not codes:
-        yield replace(plain, remarks=("its choices are not read",))
+        yield replace(plain, remarks=("its choices could not be read",))
     elif kind in ("radio", "dropdown"):
         yield replace(plain, kind="nominal", values=codes)
     elif kind == "checkbox":

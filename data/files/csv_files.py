@@ -29,7 +29,7 @@ LONGEST_LINE = 1 << 24  # the maximum length of a row in bytes, and the size of 
 _START = 1 << 16  # the number of bytes that are used to check if a file is text
 _GZIP = b"\x1f\x8b"
 _END = "\x00end of file"
-_UNCLOSED = "; perhaps a quote in it is not closed"
+_UNCLOSED = "; perhaps a quotation mark is not closed"
 
 
 class UndecodedError(InputError):
@@ -52,7 +52,7 @@ def header(path: Path, dialect: Dialect) -> list[str]:
             names: list[str] = next(filter(None, _rows(_lines(file), dialect)), [])
     except csv.Error:
         raise InputError(
-            f"the first line of file {path.name!r} is longer than any header; end its lines with line breaks"
+            f"the first line of file {path.name!r} is too long for a header; end each line with a line break"
         ) from None
     if not names:
         raise InputError(f"file {str(path)!r} is empty; it needs a header line and rows")
@@ -119,14 +119,14 @@ def ragged(path: Path, dialect: Dialect) -> Iterator[str]:
                 width = width or len(row)
                 if row and (len(row) != width or row[-1].endswith(_END)):
                     where = f"the row from line {start} to {last}" if last > start else f"line {start}"
-                    cells = f"{len(row)} cell{'s' * (len(row) != 1)}, and the header {width}"
+                    cells = f"{len(row)} cell{'s' * (len(row) != 1)}, but the header has {width}"
                     cells = "no end" if len(row) == width else cells
                     yield f"{where} has {cells}{_UNCLOSED * (last > start or len(row) == width)}"
                 start = rows.line_num + 1
         except _LineTooLongError:
             yield f"line {rows.line_num + 1} is longer than {LONGEST_LINE >> 20} MiB"
         except csv.Error:  # the cell has no end
-            yield f"a cell of the row from line {start} on is too long{_UNCLOSED}"
+            yield f"a cell in the row that starts at line {start} is too long{_UNCLOSED}"
 
 
 def encoding_of(path: Path) -> str:
@@ -199,5 +199,5 @@ def _refuse_binary(path: Path, dialect: Dialect) -> None:
 def _undecoded(path: Path, dialect: Dialect) -> UndecodedError:
     return UndecodedError(
         f"file {str(path)!r} is not {dialect.coding.upper()} text; save it as UTF-8, or declare its encoding in the "
-        f"schema, as file: {{encoding: {WINDOWS}}}"
+        f"schema, such as file: {{encoding: {WINDOWS}}}"
     )

@@ -82,24 +82,30 @@ class Dialect:
             raise InputError(f"{here} has the unknown key {unknown[0]!r} in 'file'; known keys are {known}")
         absent, row = spec.get("absent", []), spec.get("header", 0)
         if not isinstance(absent, list) or not all(isinstance(each, str) and each == each.strip() for each in absent):
-            raise InputError(f"{here} needs 'absent' of 'file' to be a list of quoted texts, as [\".\"]")
+            raise InputError(f"{here} needs 'absent' of 'file' to be a list of quoted texts, such as [\".\"]")
         if not isinstance(row, int) or isinstance(row, bool) or row < 0:
-            raise InputError(f"{here} needs 'header' of 'file' to be the number of a sheet's row, from 1")
+            raise InputError(f"{here} needs 'header' of 'file' to be the number of a row of the sheet, starting at 1")
         made = cls(**{**spec, "absent": tuple(absent)})
         for key in ("delimiter", "quote"):
             value = spec.get(key, ",")
             if len(value) != 1 or not value.isascii() or value.isalnum() or value in "\r\n":
-                raise InputError(f"{here} needs {key!r} of 'file' to be one ASCII character, no letter or digit")
+                raise InputError(
+                    f"{here} needs {key!r} of 'file' to be one ASCII character that is not a letter or a digit"
+                )
         if made.mark == made.quote:
-            raise InputError(f"{here} has one character for 'delimiter' and 'quote' of 'file'; declare two")
+            raise InputError(
+                f"{here} has the same character for 'delimiter' and 'quote' of 'file'; declare different ones"
+            )
         if made.decimal not in (".", ","):
             raise InputError(f"{here} needs 'decimal' of 'file' to be a point or a comma, in quotes")
         if len(made.thousands) > 1 or made.thousands.isalnum() or made.thousands in (made.decimal, "-", "+"):
-            raise InputError(f"{here} needs 'thousands' of 'file' to be one character other than 'decimal', or none")
+            raise InputError(f"{here} needs 'thousands' of 'file' to be one character other than 'decimal', or empty")
         try:
             "".encode(made.coding)
         except LookupError:
-            raise InputError(f"{here} needs 'encoding' of 'file' to be a known one, as utf-8 or cp1252") from None
+            raise InputError(
+                f"{here} needs 'encoding' of 'file' to be a known encoding, such as utf-8 or cp1252"
+            ) from None
         return made
 
     @property

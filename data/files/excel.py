@@ -72,7 +72,9 @@ def sheets(path: Path, most_rows: int) -> dict[str, list[list[str]]]:
             rows = ([_text(_value(cell)) for cell in row] for row in sheet.iter_rows())
             made[sheet.title] = [*islice(filter(any, rows), most_rows + 1)]
             if len(made[sheet.title]) > most_rows:
-                raise InputError(f"sheet {sheet.title!r} of file {path.name!r} has more than {most_rows:,} rows")
+                raise InputError(
+                    f"sheet {sheet.title!r} of file {path.name!r} has more than {most_rows:,} rows; shorten it"
+                )
     return made
 
 
@@ -85,10 +87,13 @@ def _table(path: Path, dialect: Dialect, most: int | None = None) -> tuple[list[
         shown = [each for each in _shown(book) if any(any(map(_text, map(_value, row))) for row in each.iter_rows())]
         meant = [each for each in shown if each.title == dialect.sheet] if dialect.sheet else shown
         if len(meant) != 1:
-            which = f"no sheet {dialect.sheet!r} that is shown" if dialect.sheet else "not one sheet that holds a table"
+            which = (
+                f"no visible sheet {dialect.sheet!r}" if dialect.sheet else "no sheet or several sheets with a table"
+            )
             raise InputError(
-                f"file {path.name!r} has {which}, but {', '.join(repr(each.title) for each in shown) or 'none'}; name "
-                "it, as file: {sheet: ...} in the schema or by --sheet of schema draft"
+                f"file {path.name!r} has {which} (visible sheets: "
+                f"{', '.join(repr(each.title) for each in shown) or 'none'}); name the sheet with file: {{sheet: ...}} "
+                "in the schema, or with --sheet of schema draft"
             )
         where = f"sheet {meant[0].title!r} of file {path.name!r}"
         if most is None:
@@ -103,9 +108,9 @@ def _table(path: Path, dialect: Dialect, most: int | None = None) -> tuple[list[
     for number, row in enumerate(below, start=first + 1):
         if not any(map(_text, row)) or any(map(_text, row[width:])) or not all(names[:width]):
             raise InputError(
-                f"{where} is not one table: row {first} names its columns, and row {number} is empty or has cells "
-                "without a name, as of titles, remarks or a second table; keep one table in the sheet, or declare the "
-                "row of its names, as file: {header: 3}"
+                f"{where} is not one table: row {first} names the columns, but row {number} is empty or has cells in "
+                "other columns, such as a title, a remark or a second table; keep only one table in the sheet, or "
+                "declare the row of the column names, such as file: {header: 3}"
             )
     return names[:width], [[*row[:width], *[None] * (width - len(row))] for row in below]
 
@@ -134,7 +139,7 @@ def _shown(book: Any) -> list[Any]:
 def _refuse_doubtful(path: Path, packed: zipfile.ZipFile, sheet: Any, header: int) -> None:
     """Raise an InputError if rows below the header are hidden or merged, or if they have formulas without a value."""
     where, number, rows = f"sheet {sheet.title!r} of file {path.name!r}", 0, None
-    hidden = f"{where} has hidden rows; unhide them, and clear its filters, if they belong to the table, or delete them"
+    hidden = f"{where} has hidden rows; unhide them and clear the filters if they belong to the table, or delete them"
     with packed.open(sheet._worksheet_path) as file:
         for event, part in iterparse(file, ("start", "end")):
             tag = part.tag.rpartition("}")[2]
@@ -145,16 +150,16 @@ def _refuse_doubtful(path: Path, packed: zipfile.ZipFile, sheet: Any, header: in
             elif tag == "row":
                 number = int(part.get("r") or number + 1)
                 if number > header and (part.get("hidden") in _TRUE or float(part.get("ht") or 1) == 0):
-                    raise InputError(hidden.replace("hidden rows", f"hidden rows, first row {number}", 1))
+                    raise InputError(hidden.replace("hidden rows", f"hidden rows, starting with row {number}", 1))
                 if number >= header and any(map(_is_unworked, part)):
                     raise InputError(
-                        f"{where} has formulas without values in row {number}, as programs write them; open it in "
-                        "Excel or LibreOffice and save it"
+                        f"{where} has formulas without stored values in row {number}; open the file in Excel or "
+                        "LibreOffice, and save it"
                     )
                 if rows is not None:
                     rows.clear()  # otherwise all rows would be kept in memory
             elif tag == "mergeCell" and int(re.sub(r".*\D", "", part.get("ref", "0"))) >= header:
-                raise InputError(f"{where} has merged cells ({part.get('ref')}); unmerge them, and fill each cell")
+                raise InputError(f"{where} has merged cells ({part.get('ref')}); unmerge them, and fill in each cell")
 
 
 def _is_unworked(cell: Any) -> bool:

@@ -112,8 +112,8 @@ class TableFormat:
         """
         if find_spec(self.library) is None:
             raise InputError(
-                f'{where} is {self.title}, which {self.library} reads: pip install "equistrata[{self.extra}]"; or '
-                "save it as CSV"
+                f'{where} is {self.title}, which needs {self.library}; run pip install "equistrata[{self.extra}]", '
+                "or save it as CSV"
             )
         module: Reader = import_module(self.module)
         return module
@@ -163,9 +163,9 @@ def other_format(start: bytes) -> str:
     """
     known = next((each for each in FORMATS if start.startswith(each.starts or b"\0\0\0\0")), None)
     if known:
-        return f"{known.title}; name it with the ending {known.suffixes[0]}"
+        return f"{known.title}; give its name the ending {known.suffixes[0]}"
     return (
-        "no UTF-8 text, since it has zero bytes; save it as UTF-8, or declare file: {encoding: utf-16}"
+        "not UTF-8 text, since it has zero bytes; save it as UTF-8, or declare file: {encoding: utf-16}"
         if 0 in start
         else ""
     )

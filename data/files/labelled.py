@@ -121,8 +121,8 @@ def batches(path: Path, columns: Sequence[str], how: Reading) -> Iterator[pd.Dat
     for name in columns:
         if name in days and not (told[name].unit or told[name].text):
             raise InputError(
-                f"column {name!r} of file {path.name!r} has the format {told[name].form or 'of numbers'}, which is no "
-                "day; convert it to days where it was made, and give it a format of dates"
+                f"column {name!r} of file {path.name!r} has the format {told[name].form or 'of numbers'}, which is "
+                "not for days; convert the column to days in the program that made it, with a date format"
             )
     missing = [name for name in columns if told[name].missing or (name in wanted and _tags(told[name], wanted[name]))]
     first = 0

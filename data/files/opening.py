@@ -45,11 +45,9 @@ def file_and_format(path: str | Path, kind: str | None) -> tuple[Path, TableForm
     except PermissionError:
         raise InputError(f"file {str(path)!r} cannot be read; check its permissions") from None
     except (OSError, ValueError):  # the path can be rows by mistake, so it is not quoted
-        raise InputError(
-            "the path of a table is too long to be one, or has a zero byte; give the path of a file"
-        ) from None
+        raise InputError("the path of the table is too long or has a zero byte; give the path of a file") from None
     if not there:
-        named = repr(str(path)) if str(path).isprintable() else "with this name (it has marks that are not shown)"
+        named = repr(str(path)) if str(path).isprintable() else "with this name (it has unprintable characters)"
         raise InputError(f"file {named} does not exist; check the path")
     if not regular:
         raise InputError(f"{str(path)!r} is a folder, a pipe or a device; give a regular file")
@@ -120,7 +118,7 @@ def readable(path: Path, form: TableFormat) -> Iterator[None]:
         raise InputError(f"file {str(path)!r} cannot be read; check its permissions") from None
     except Exception:
         raise InputError(
-            f"file {str(path)!r} is not {form.title} that can be read; it may be damaged or cut off, so write it again"
+            f"file {str(path)!r} cannot be read as {form.title}; it may be damaged or cut off, so save it again"
         ) from None
 
 
@@ -149,20 +147,20 @@ def require(present: Sequence[str], columns: Sequence[str] | None, name: str, un
     twice = [column for column in wanted if column.strip() and times[column.strip()] > 1]
     if twice and columns is None:
         place = [n for n, column in enumerate(present, start=1) if column.strip() == twice[0].strip()]
-        raise InputError(f"file {name!r} has columns {place[0]} and {place[1]} of one name; rename one of them")
+        raise InputError(f"file {name!r} has columns {place[0]} and {place[1]} with the same name; rename one of them")
     if twice:
-        raise InputError(f"file {name!r} has two columns named {twice[0]!r} (blanks aside); rename one of them")
+        raise InputError(f"file {name!r} has two columns named {twice[0]!r} (ignoring blanks); rename one of them")
     if missing:
         # The names in the file are not quoted. If there is no header line, they are the cells of a row.
         # A name that only differs from a required name in case or blanks is not a cell.
         if near := alike(missing[0], present):
             raise InputError(
-                f"file {name!r} has {near!r} in its header line, and {missing[0]!r} is declared or named; write one of "
-                "them as the other"
+                f"file {name!r} has {near!r} in its header line instead of {missing[0]!r}; use the same spelling in "
+                "the file and in the schema or command"
             )
-        hint = ', or declare its delimiter in the schema, as file: {delimiter: ";"}' * undelimited
+        hint = ', or declare the delimiter in the schema, such as file: {delimiter: ";"}' * undelimited
         raise InputError(
-            f"file {name!r} has no column {missing[0]!r} in its header line; add it or choose others{hint}"
+            f"file {name!r} has no column {missing[0]!r} in its header line; add it, or choose other columns{hint}"
         )
 
 

@@ -49,8 +49,8 @@ def batches(path: Path, columns: Sequence[str], how: Reading) -> Iterator[pd.Dat
     for name in columns:
         if pa.types.is_nested(types.field(name).type):
             raise InputError(
-                f"column {name!r} of file {path.name!r} holds lists or records, not one value in each row; write a "
-                "column of plain values instead"
+                f"column {name!r} of file {path.name!r} holds lists or records; write a column with one plain value in "
+                "each row instead"
             )
     with pq.ParquetFile(path, buffer_size=_BUFFER) as file:
         yield from map(frame_of, file.iter_batches(how.rows, columns=[*columns]))

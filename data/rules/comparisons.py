@@ -22,8 +22,8 @@ Sign = Literal["<", "<=", ">", ">=", "==", "!="]
 Token = tuple[str, str]  # the kind of the token and its text
 
 FORMS = (
-    "write comparisons joined by or: A <= B, AGE >= 15 or JOB == 'no', JOB in ['no', 'yes'], with texts and dates in "
-    "quotes, and names of columns with blanks in backquotes"
+    "write comparisons that are joined by 'or', such as A <= B, AGE >= 15 or JOB == 'no', or JOB in ['no', 'yes'], "
+    "with texts and dates in quotes, and column names with blanks in backquotes"
 )
 NEGATED: dict[str, Sign] = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 _TURNED: dict[str, Sign] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
@@ -73,7 +73,7 @@ def read(rule: Any, here: str) -> list[Comparison]:
     InputError
         If the rule cannot be read.
     """
-    need(here, isinstance(rule, str), f"has a rule that is no text; {FORMS}, and put the whole rule in quotes")
+    need(here, isinstance(rule, str), f"has a rule that is not a text; {FORMS}, and put the whole rule into quotes")
     said, tokens, place = f"has the rule {rule!r}, which", list[Token](), 0
     while rule[place:].strip():
         found = _TOKEN.match(rule, place)
@@ -81,7 +81,7 @@ def read(rule: Any, here: str) -> list[Comparison]:
         assert found is not None
         tokens.append((str(found.lastgroup), str(found[str(found.lastgroup)])))
         place = found.end()
-    need(here, ("name", "and") not in tokens, f"{said} joins by and; write two rules")
+    need(here, ("name", "and") not in tokens, f"{said} joins comparisons by 'and'; write two rules instead")
     parts = list(_split(tokens))
     return [_comparison(part, f"{here} {said}") for part in parts]
 
@@ -113,16 +113,16 @@ def _comparison(tokens: list[Token], here: str) -> Comparison:
         commas = all(token == ("mark", ",") for token in listed[1::2]) and len(listed) % 2 == 1
         values = [_value(*token) for token in listed[::2]]
         ends = (texts[2], texts[-1]) == ("[", "]")
-        need(here, ends and commas and None not in values, f"has no list of values after in; {FORMS}")
+        need(here, ends and commas and None not in values, f"has no list of values after 'in'; {FORMS}")
         return Comparison(texts[0], "==", tuple(value for value in values if value is not None))
-    need(here, len(tokens) == 3 and kinds[1] == "sign" and (columns[0] or columns[2]), f"is no comparison; {FORMS}")
+    need(here, len(tokens) == 3 and kinds[1] == "sign" and (columns[0] or columns[2]), f"is not a comparison; {FORMS}")
     sign: Any = texts[1]
     if columns[0] and columns[2]:
         need(here, texts[0] != texts[2], f"compares {texts[0]!r} with itself; name two columns")
         return Comparison(texts[0], sign, other=texts[2])
     name, (kind, text) = (texts[0], tokens[2]) if columns[0] else (texts[2], tokens[0])
     value = _value(kind, text)
-    need(here, value is not None, f"is no comparison; {FORMS}")
+    need(here, value is not None, f"is not a comparison; {FORMS}")
     assert value is not None
     return Comparison(name, sign if columns[0] else _TURNED[sign], (value,))
 

@@ -91,7 +91,7 @@ def ruled(
         for name in columns_of(rule):
             refuse_derived(name, derives, there)
         pairs = [each for each in comparisons if each.other is not None]
-        need(there, len(pairs) < 2, "compares columns twice; compare one pair, and write a rule for each pair")
+        need(there, len(pairs) < 2, "compares two pairs of columns; write a separate rule for each pair")
         parts = [_against(schema, each, there) for each in comparisons if each.other is None]
         broken.append((parts, pairs[0] if pairs else None, rule))
     cut = {part.column: list[Range]() for parts, _, _ in broken for part in parts}
@@ -118,7 +118,7 @@ def ruled(
     check_order(orders, done, here)
     out = [dict(zip(zero.columns, map(frozenset, zero.codes), strict=True)) for zero in zeros]
     possible = any_row_possible({name: done[name].size for zero in zeros for name in zero.columns}, out)
-    need(here, possible, "has rules that together leave no row possible; take one of them out")
+    need(here, possible, "has rules that together rule out every row; remove one of them")
     derived = [
         Derived.read(name, spec, done[spec[FROM]], f"column {name!r} of {here}") for name, spec in derives.items()
     ]
@@ -128,7 +128,7 @@ def ruled(
 def _zero(codes: Mapping[str, tuple[int, ...]], schema: Schema, here: str) -> list[Impossible]:
     """Return the structural zero of codes that cannot occur together, or nothing if one of the columns has no codes."""
     all_of = all(len(each) == schema[name].size for name, each in codes.items())
-    need(here, not all_of, f"rules out every value of {', '.join(codes)}; leave one possible")
+    need(here, not all_of, f"rules out every value of {', '.join(codes)}; keep at least one of them possible")
     return [Impossible(tuple(codes), tuple(codes.values()))] if all(codes.values()) else []
 
 
@@ -149,11 +149,11 @@ def _against(schema: Schema, comparison: Comparison, there: str) -> _Part:
     An absent number or a code in a column of numbers only violates a comparison with a code that is named.
     """
     column, sign = schema[comparison.column], comparison.sign
-    need(there, not column.open, f"names {column.name!r}, whose values only a release finds; list them")
+    need(there, not column.open, f"names {column.name!r}, which has 'values: open'; list its values")
     said = f"{there} compares {column.name} with "
     numbers = column.numeric and not any(_worded(column, value) for value in comparison.values)
     days = not (numbers and column.layout) or all(isinstance(value, str) for value in comparison.values)
-    need(there, days, f"compares dates of {column.name!r} with a number; write a date, as '2020-02-01'")
+    need(there, days, f"compares dates of {column.name!r} with a number; write a date, such as '2020-02-01'")
     if sign in ("==", "!="):
         listed = [each for value in comparison.values for each in _meant(column, _number(column, value), said)]
         return _Part(column.name, tuple(listed), others=sign == "==", bins=numbers)
@@ -161,7 +161,7 @@ def _against(schema: Schema, comparison: Comparison, there: str) -> _Part:
     if numbers:
         text = f"{NEGATED[sign]}{plain_text(value)}"
         return _Part(column.name, (_range(column, text, f"{said}{value!r}, but '{text}'"),))
-    need(there, column.ordered and not column.numeric, f"asks for an order of {column.name!r}, whose values have none")
+    need(there, column.ordered and not column.numeric, f"needs an order of {column.name!r}, but its values have none")
     (code,) = (each for each in _meant(column, value, said) if isinstance(each, int))
     kept = {"<": range(code), "<=": range(code + 1), ">": range(code + 1, column.size), ">=": range(code, column.size)}
     return _Part(column.name, tuple(kept[sign]), others=True)
@@ -179,9 +179,9 @@ def _compared(
     there = f"{here} has the rule {rule!r}, which"
     one, two = schema[pair.column], schema[str(pair.other)]
     for column in (one, two):
-        need(there, not column.open, f"names {column.name!r}, whose values only a release finds; list them")
+        need(there, not column.open, f"names {column.name!r}, which has 'values: open'; list its values")
     kinds = [(column.numeric, bool(column.layout)) for column in (one, two)]
-    need(there, kinds[0] == kinds[1], f"compares {one.name!r} with {two.name!r}, which are not of one type")
+    need(there, kinds[0] == kinds[1], f"compares {one.name!r} with {two.name!r}, which have different types")
     unless = {
         name: tuple(code for code in range(schema[name].size) if code not in set(broken))
         for name, broken in codes.items()
@@ -203,7 +203,11 @@ def _unlike(one: Column, two: Column, pair: Comparison, there: str) -> list[tupl
             for value in one.values
         ]
     alike = one.ordered and two.ordered and one.values == two.values
-    need(there, alike, f"asks for an order of {one.name!r} and {two.name!r}; both need 'type: ordinal' and one list")
+    need(
+        there,
+        alike,
+        f"needs an order of {one.name!r} and {two.name!r}; declare both as 'type: ordinal' with the same values",
+    )
     obeys = {"<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__}[pair.sign]
     return [tuple(b for b in range(two.size) if not obeys(a, b)) for a in range(one.size)]
 
@@ -247,7 +251,7 @@ def _meant(column: Column, value: Any, said: str) -> list[int | Range]:
     out, keys = f"{said}{value!r}, but {value!r}", column.keys
     place = {key: code for code, key in enumerate(keys)}
     kind = isinstance(value, int | float | str) and not isinstance(value, bool)
-    need(out, kind, "is not a value or a text")
+    need(out, kind, "is neither a value nor a text")
     if value in place:
         return [place[value]]
     with_labels = _worded(column, value)
@@ -255,7 +259,9 @@ def _meant(column: Column, value: Any, said: str) -> list[int | Range]:
         shown = [*map(column.words, keys[:12]), *["…"] * (len(keys) > 12)]
         need(out, with_labels, f"is not a value of {column.name!r}; it has {', '.join(shown)}")
         return [*with_labels]
-    need(out, isinstance(value, str), f"is not one of its {column.bins} bins; quote what means numbers: {FORMS}")
+    need(
+        out, isinstance(value, str), f"is not one of its {column.bins} bins; write ranges of numbers in quotes: {FORMS}"
+    )
     return [_range(column, value, out)]
 
 
@@ -266,7 +272,7 @@ def _range(column: Column, text: str, out: str) -> Range:
     except (InputError, ValueError) as error:
         if column.layout:
             bounds = " and ".join(map(column.shown, column.bounds))
-            raise InputError(f"{out} is no range of dates between {bounds}; write {_DATE_FORMS}") from None
+            raise InputError(f"{out} is not a range of dates between {bounds}; write {_DATE_FORMS}") from None
         own = [f"{column.words(key)!r}" for key in column.keys[column.bins :]]
         raise InputError(f"{out} {error}" + (f" (or {', '.join(own)})" if own else "")) from None
 
@@ -280,12 +286,20 @@ def _cut(column: Column, ranges: list[Range], here: str) -> Column:
         return column
     bins = _bins(column)
     empty = any(first > last for first, last in zip(*bins.ends, strict=True))
-    need(here, not empty, f"has a rule on {column.name!r}, which has a bin without a whole number in it; widen that")
+    need(here, not empty, f"has a rule on {column.name!r}, which has a bin without a whole number; widen that bin")
     edges = bins.cut(ranges)
-    need(here, len(edges) <= MOST_CODES + 1, f"has {len(edges) - 1:,} bins of {column.name!r} by its rules; {MOST}")
+    need(
+        here,
+        len(edges) <= MOST_CODES + 1,
+        f"has {len(edges) - 1:,} bins of {column.name!r} because of its rules; {MOST}",
+    )
     new = next((edge for edge in edges if edge not in column.cuts), None)
     fixed = new is None or column.release != "index"
-    need(here, fixed, f"cuts {column.name!r} at {new}, which releases its bins' indices; add that edge")
+    need(
+        here,
+        fixed,
+        f"divides a bin of {column.name!r} at {new}, but the column has 'release: index'; add {new} to its edges",
+    )
     if column.fine:
         return replace(column, splits=tuple(edge for edge in edges if edge not in column.cuts))
     return replace(column, edges=edges)

@@ -132,16 +132,24 @@ def order_of(
     need(
         there,
         pair.sign not in ("==", "!="),
-        "asks whether numbers are equal; write <, <=, > or >=, and leave out a column that always equals another",
+        "compares numbers with == or !=; use <, <=, > or >=, or remove a column that always equals another one",
     )
     for name in (pair.column, str(pair.other)):
         drawn = schema[name].release == "draw"
-        need(there, drawn, f"compares {name!r}, of which bins are released; leave 'release' out, so that numbers are")
+        need(
+            there,
+            drawn,
+            f"compares {name!r}, which releases bins instead of numbers; remove 'release' from that column",
+        )
     names = (pair.column, str(pair.other)) if pair.sign[0] == "<" else (str(pair.other), pair.column)
     order = Ordered(rule, *names, strict=len(pair.sign) == 1, unless=unless)
     least, most = _ends(schema[order.lower])[0][0], _ends(schema[order.upper])[1][-1]
     never = least >= most if order.strict else least > most
-    need(there, not never or unless, f"no row can obey: {order.lower!r} begins where {order.upper!r} ends")
+    need(
+        there,
+        not never or unless,
+        f"no row can satisfy, since {order.lower!r} begins where {order.upper!r} ends; correct the bounds or the rule",
+    )
     return order
 
 
@@ -166,11 +174,11 @@ def check_order(orders: Sequence[Ordered], schema: Schema, here: str) -> None:
         kinds = {(schema[name].numeric, bool(schema[name].layout)) for name in (order.lower, order.upper)}
         codes = all(set(codes) <= set(range(schema[name].size)) for name, codes in order.unless)
         fits = len(kinds) == 1 and (False, False) not in kinds and codes
-        need(here, fits, f"has the rule {order.rule!r}, which its columns cannot have")
+        need(here, fits, f"has the rule {order.rule!r}, which does not fit its columns; correct the rule")
     try:
         by_order(tuple(orders))
     except CycleError:
-        need(here, False, "has rules by which columns are before themselves; take one of them out")
+        need(here, False, "has rules that form a cycle, so that a column is less than itself; remove one of them")
 
 
 def out_of_order(order: Ordered, schema: Schema) -> list[tuple[int, ...]]:

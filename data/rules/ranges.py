@@ -21,7 +21,7 @@ from equistrata.errors import InputError
 
 Range = tuple[float, float]  # the smallest and the largest number in the range
 
-FORMS = "'<15', '<=14', '>64', '>=65', '15-24' (both ends in) or '15'"
+FORMS = "'<15', '<=14', '>64', '>=65', '15-24' (both ends included) or '15'"
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 _SIDED = re.compile(rf"\s*(<=|>=|<|>)\s*({_NUMBER})\s*")
 _BETWEEN = re.compile(rf"\s*({_NUMBER})(?:\s*-\s*({_NUMBER}))?\s*")
@@ -69,9 +69,9 @@ class Bins:
         elif _OPEN.fullmatch(text):
             raise InputError("has an open end; write '<15' or '>64'")
         else:
-            raise InputError(f"is no range; write {FORMS}")
+            raise InputError(f"is not a range; write {FORMS}")
         if low > high or high < self._first(self.lower) or low > self._last(self.upper):
-            raise InputError(f"holds no number within the bounds {self.lower:g} and {self.upper:g}")
+            raise InputError(f"contains no number between the bounds {self.lower:g} and {self.upper:g}")
         return low, high
 
     def cut(self, ranges: Iterable[Range]) -> tuple[float, ...]:

@@ -110,11 +110,13 @@ def _refuse_kind(column: Column, name: str, file: str, grouped: bool) -> None:
     """Raise an InputError if a column cannot be used for control totals."""
     why = ""
     if column.weight:
-        why = "is the survey weight, which the totals correct; call the column of totals 'population'"
+        why = "is the survey weight, which the totals are used to correct; name the column of totals 'population'"
     elif column.open:
-        why = "is open, and only a release finds its values; list its values in the schema, or leave it out"
+        why = (
+            "is declared as 'values: open', so its values are unknown; list them in the schema, or leave the column out"
+        )
     elif column.layout and not grouped:
-        why = "holds dates; derive a column of groups from it in the schema ('from', 'bins'), and give totals by that"
+        why = "holds dates; derive groups of dates in the schema ('from', 'bins'), and give totals for these groups"
     if why:
         raise InputError(f"column {name!r} of {file} {why}")
 
@@ -136,7 +138,7 @@ def _value(column: Column, cell: Any) -> tuple[int, ...]:
     code = Values((key, place) for place, key in enumerate(column.keys)).find(value)
     called = CodeNames.of(column).codes(value.strip()) if isinstance(value, str) else ()
     if code is None and len(called) > 1:
-        raise InputError(f"column {column.name!r}: {value!r} is the label of several values; write the value")
+        raise InputError(f"column {column.name!r}: {value!r} is the label of several values; write the value instead")
     return called if code is None else (code,)
 
 
@@ -169,7 +171,9 @@ def codes_in(column: Column, cell: Any) -> tuple[int, ...]:
     text, number = plain_text(value).strip(), number_in(value)
     if column.release == "index" and number is not None:
         if number not in range(column.bins):
-            raise InputError(f"is the number of no bin, from 0 to {column.bins - 1}; write it, or a range")
+            raise InputError(
+                f"is not the number of a bin, which are 0 to {column.bins - 1}; write such a number, or a range"
+            )
         return (int(number),)
     named = by_label((column.words(key), place) for place, key in enumerate(column.keys))
     if number is None and text in named:
@@ -180,7 +184,9 @@ def codes_in(column: Column, cell: Any) -> tuple[int, ...]:
     least, most = released_ends(column)
     inside, touched = (low <= least) & (most <= high), (most >= low) & (least <= high)
     if (torn := np.flatnonzero(touched & ~inside)).size:
-        raise InputError(f"ends inside the bin {column.words(int(torn[0]))}; end ranges where bins of the schema end")
+        raise InputError(
+            f"ends inside the bin {column.words(int(torn[0]))}; use ranges that end where bins of the schema end"
+        )
     return tuple(np.flatnonzero(inside).tolist())
 
 
@@ -201,11 +207,11 @@ def _grouped(codes: Sequence[tuple[int, ...]], column: Column, here: str) -> tup
     for group, found in enumerate(sets):
         twice = next((code for code in found if groups[code] >= 0), None)
         if twice is not None:
-            raise InputError(f"{here} has {column.words(column.keys[twice])!r} in two ranges; make them disjoint")
+            raise InputError(f"{here} has {column.words(column.keys[twice])!r} in two ranges; make the ranges disjoint")
         groups[list(found)] = group
     if (groups < 0).any():
         left = column.words(column.keys[int(np.argmin(groups))])
-        raise InputError(f"{here} leaves out {left!r}; list every declared value, with 0 where nobody is expected")
+        raise InputError(f"{here} leaves out {left!r}; list every declared value, with 0 for empty ones")
     place = {found: group for group, found in enumerate(sets)}
     places = np.array([place[found] for found in codes], dtype=np.intp)
     plain = len(sets) == column.size  # the groups are then equal to the codes, in order

@@ -96,16 +96,20 @@ class Controls:
         names = [str(name) for name in frame.columns if name not in {size, *inner}]
         read = [ControlColumn.read(frame, name, schema, file) for name in names]
         if not read:
-            raise InputError(f"{file} have no column of the schema; give a line for each group of people, as of age")
+            raise InputError(
+                f"{file} have no column of the schema; give a line for each group of people, such as an age group"
+            )
         _refuse_related(read, schema, file)
         columns, groups = tuple(each.source for each in read), tuple(each.groups for each in read)
         shape = tuple(schema[each.source].size if each.groups is None else max(each.groups) + 1 for each in read)
         if prod(shape) > MOST_CELLS:
-            raise InputError(f"{file} have {prod(shape):,} cells, more than {MOST_CELLS:,}; give them by fewer columns")
+            raise InputError(
+                f"{file} have {prod(shape):,} cells, but the maximum is {MOST_CELLS:,}; give totals for fewer columns"
+            )
         found = cls(columns, groups, _joint(read, shape, totals, frame, file), source)
         found._refuse_impossible(schema, file)
         if not 0 < found.people < inf:
-            few = "nothing; give at least one positive total"
+            few = "zero; give at least one positive total"
             raise InputError(
                 f"{file} sum to {few if found.people == 0 else 'more than a number can hold; correct them'}"
             )
@@ -170,7 +174,7 @@ class Controls:
                 known[key] = any_row_possible(sizes, left)
             if known[key] and not total > 0:
                 here = _words(codes, schema)
-                raise InputError(f"{file} miss the cell {here}; list every cell of the table, with 0 for an empty one")
+                raise InputError(f"{file} lack the cell {here}; list every cell of the table, with 0 for an empty one")
             if not known[key] and total > 0:
                 raise InputError(
                     f"{file} have people in the cell {_words(codes, schema)}, which schema {schema.name!r} declares "
@@ -189,17 +193,19 @@ def _column_of_totals(frame: pd.DataFrame, schema: Schema, file: str) -> str:
     An InputError is raised if there is no column of totals, or if another column is not in the schema.
     """
     if not frame.columns.is_unique:
-        raise InputError(f"{file} have two columns of one name; rename one")
+        raise InputError(f"{file} have two columns with the same name; rename one of them")
     others = [str(name) for name in frame.columns if name not in _known(schema)]
     sized = others if len(others) == 1 else [name for name in others if is_size(name)]
     if len(sized) != 1:
         raise InputError(
             f"{file} have the columns {names_in(frame)}, of which {'several' if sized else 'none'} can be the totals; "
-            "give columns of the schema, and one called 'population'"
+            "give columns of the schema, and one column named 'population'"
         )
     unknown = next((name for name in others if name != sized[0]), None)
     if unknown is not None:
-        raise InputError(f"{file} have a column {unknown!r}, which schema {schema.name!r} has not; rename or remove it")
+        raise InputError(
+            f"{file} have a column {unknown!r}, which schema {schema.name!r} does not have; rename or remove it"
+        )
     return sized[0]
 
 
@@ -208,11 +214,15 @@ def _refuse_related(read: Sequence[ControlColumn], schema: Schema, file: str) ->
     for place, each in enumerate(read):
         twice = next((other for other in read[:place] if other.source == each.source), None)
         if twice is not None:
-            raise InputError(f"{file} have {twice.name!r} and {each.name!r}, which are of one column; leave one out")
+            raise InputError(
+                f"{file} have {twice.name!r} and {each.name!r}, which are the same column of the schema; leave one out"
+            )
     sources = {each.source for each in read}
     for order in schema.ordered:
         if {order.lower, order.upper} <= sources:
-            raise InputError(f"{file} are by two columns that the rule {order.rule!r} compares; leave one out")
+            raise InputError(
+                f"{file} have two columns that the rule {order.rule!r} compares, which is not supported; leave one out"
+            )
 
 
 def _joint(
@@ -227,7 +237,7 @@ def _joint(
     if (times > 1).any():
         line = frame.iloc[int(first[times > 1][0])]
         here = ", ".join(f"{each.name}={plain_text(line[each.name])}" for each in read)
-        raise InputError(f"{file} list the cell {here} more than once; add its totals up to one line")
+        raise InputError(f"{file} list the cell {here} more than once; add up its totals in one line")
     found = np.full(prod(shape), np.nan)
     found[cells] = totals
     return found.reshape(shape)

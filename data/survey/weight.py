@@ -46,13 +46,13 @@ def survey_weight(spec: Any, columns: Sequence[Column], here: str) -> Column:
         If the declaration is not valid.
     """
     mapping = isinstance(spec, dict) and {"column", "upper"} <= spec.keys()
-    need(here, mapping, f"needs '{KEY}' as {{column: NAME, upper: NUMBER}}: a weight above 'upper' counts as that")
+    need(here, mapping, f"needs '{KEY}' as {{column: NAME, upper: NUMBER}}, where larger weights count as 'upper'")
     refuse_unknown(spec, _KEYS, f"'{KEY}' of {here}")
     name, upper = spec["column"], spec["upper"]
-    need(here, isinstance(name, str) and name.strip(), f"needs 'column' of '{KEY}' to be a column's name")
+    need(here, isinstance(name, str) and name.strip(), f"needs 'column' of '{KEY}' to be the name of a column")
     need(here, is_number(upper) and upper > 0, f"needs 'upper' of '{KEY}' to be a number above 0")
     twice = any(name in column.cells for column in columns)
-    need(here, not twice, f"declares {name!r} under 'columns' and as '{KEY}'; take it out of 'columns'")
+    need(here, not twice, f"declares {name!r} under 'columns' and as '{KEY}'; remove it from 'columns'")
     return weighing(Column(name, "Survey weight", lower=0.0, upper=float(upper), release="draw"))
 
 

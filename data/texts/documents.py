@@ -131,7 +131,7 @@ def read_bytes(path: str | Path, where: str, most: int) -> bytes:
     if content is None:
         raise InputError(f"{where} is a folder, a pipe or a device; give a regular file")
     if len(content) > most:
-        raise InputError(f"{where} has more than {most:,} bytes, the most that is read; shorten it")
+        raise InputError(f"{where} has more than {most:,} bytes, which is the limit; shorten it")
     return content
 
 
@@ -170,11 +170,13 @@ def parse(text: str, where: str, aliases: bool = False, as_written: bool = False
         line = _at(getattr(error, "problem_mark", None))
         if "nesting depth" in (getattr(error, "problem", None) or ""):  # libyaml has a limit since PyYAML 6.0.4
             raise _too_deep(where, line) from None
-        raise InputError(f"{where} is not valid YAML{line}; mend its syntax") from None
+        raise InputError(f"{where} is not valid YAML{line}; correct its syntax") from None
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):  # for example an impossible date
-        raise InputError(f"{where} is not valid YAML: a date or a number in it is none; mend its syntax") from None
+        raise InputError(
+            f"{where} is not valid YAML, because it has an impossible date or number; correct it"
+        ) from None
     if aliases and _expanded(document, {}) > MOST_NODES:
-        raise InputError(f"{where} stands for more than {MOST_NODES:,} values by its aliases; write less with them")
+        raise InputError(f"{where} expands to more than {MOST_NODES:,} values by its aliases; use fewer aliases")
     return document
 
 
@@ -218,9 +220,9 @@ def _look_over(text: str, where: str, aliases: bool, as_written: bool) -> None:
         if isinstance(event, yaml.NodeEvent):
             nodes += 1
             if nodes > MOST_NODES:
-                raise InputError(f"{where} has more than {MOST_NODES:,} values, the most that are read; shorten it")
+                raise InputError(f"{where} has more than {MOST_NODES:,} values, which is the limit; shorten it")
             if getattr(event, "tag", None) is not None:
-                raise InputError(f"{where} is not valid YAML{line}: tags (!) are not read; leave it out")
+                raise InputError(f"{where} is not valid YAML{line}: tags (!) are not supported; remove the tag")
         typed = event.value if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and not as_written else ""
         if _OTHER_BASE.fullmatch(typed):
             raise InputError(
@@ -235,7 +237,7 @@ def _look_over(text: str, where: str, aliases: bool, as_written: bool) -> None:
 
 
 def _too_deep(where: str, line: str) -> InputError:
-    return InputError(f"{where} is nested more than {MOST_DEPTH} levels deep{line}; make it flat")
+    return InputError(f"{where} is nested more than {MOST_DEPTH} levels deep{line}; use fewer levels")
 
 
 def _expanded(value: Any, known: dict[int, int]) -> int:

@@ -100,7 +100,7 @@ def parse_json(content: bytes | str, where: str, shape: Shape = object) -> Any:
         found = dict(pairs)
         if len(found) < len(pairs):
             twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
-            refuse(f"it has the key {_shown(twice)} twice in one place")
+            refuse(f"it has the key {_shown(twice)} twice in the same object")
         return found
 
     def whole(digits: str) -> int:
@@ -119,7 +119,7 @@ def parse_json(content: bytes | str, where: str, shape: Shape = object) -> Any:
             text = content.decode("utf-8-sig")
             found = json.loads(
                 text, object_pairs_hook=once, parse_int=whole, parse_float=finite,
-                parse_constant=lambda name: refuse(f"{name} is no number"),
+                parse_constant=lambda name: refuse(f"{name} is not a number"),
             )  # fmt: skip
             if "\\ud" in text.lower():
                 json.dumps(found, ensure_ascii=False).encode("utf-8")
@@ -192,7 +192,7 @@ def _fault(found: Any, shape: Shape, at: str) -> str | None:
         return None
     if isinstance(shape, list) and isinstance(found, list | tuple) and len(shape) > 1:
         if len(shape) != len(found):
-            return f"has {len(found)} values in {_shown(at)}, and not {len(shape)}"
+            return f"has {len(found)} values in {_shown(at)} instead of {len(shape)}"
         return _first((*pair, f"{at}.{place}") for place, pair in enumerate(zip(found, shape, strict=True)))
     if isinstance(shape, list) and isinstance(found, list | tuple):
         if set(map(type, found)) <= _ALIKE.get(shape[0] if isinstance(shape[0], type) else None, set()):

@@ -25,7 +25,7 @@ MANIFEST_FORMAT = "equistrata manifest 1"
 # The format of a `card.json` that `equistrata.analysis.verify` can check completely. Older cards have 1 or none.
 CARD_FORMAT = 2
 NEXT = ".next"  # the folder in a release that contains files while they are added
-MEND = "get the whole folder again from where it was published, or make the release again"
+MEND = "download the whole folder again from its publisher, or make the release again"
 
 OWN = {"card.json", "card.md", "cells.csv", "controls.csv", "means.json", "schema.json", "series.json"}
 OWN |= {"synthetic.csv", "synthetic.parquet"}
@@ -79,11 +79,11 @@ def check_manifest(folder: Path) -> str:
     where = f"release {str(folder)!r}"
     if zipfile.is_zipfile(folder):  # `equistrata publish` creates a zip file without a top-level folder
         into = f"-d {shlex.quote(str(folder.with_suffix('')))}"
-        raise InputError(f"{where} is a zip; unpack it (unzip {shlex.quote(str(folder))} {into}), and name that folder")
+        raise InputError(f"{where} is a zip; unpack it (unzip {shlex.quote(str(folder))} {into}), and give that folder")
     if not folder.is_dir():
         raise InputError(f"{where} is not a folder; check the path")
     if not (folder / MANIFEST).is_file():
-        raise InputError(f"{where} has no {MANIFEST}, so it is incomplete or made before there was one; {MEND}")
+        raise InputError(f"{where} has no {MANIFEST}, so it is incomplete or from an early version; {MEND}")
     coming = listed(folder / NEXT, where) if (folder / NEXT / MANIFEST).is_file() else {}
     files = listed(folder, where)
     for name, entry in files.items():

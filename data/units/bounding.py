@@ -83,8 +83,8 @@ def refuse_repeats(unit: Unit, chosen: npt.NDArray[np.bool_]) -> None:
     """Raise an InputError if the rows of a unit must be unique and some rows were not selected."""
     if unit.unique and not chosen.all():
         raise InputError(
-            f"unit column {unit.column!r} has the same value in several rows, but each unit must have one row "
-            "only; give the largest number of rows of a unit that are used (at_most), or correct the ids"
+            f"unit column {unit.column!r} has the same value in several rows, but each unit must have only one "
+            "row; declare how many rows of a unit are used at most (at_most), or correct the ids"
         )
 
 

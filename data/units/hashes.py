@@ -71,7 +71,7 @@ def unit_ids(cells: pd.Series, name: str, key: bytes) -> Ids:
     if (places < 0).any():
         raise _no_id(name)
     if any(cell is UNREADABLE for cell in distinct):
-        raise InputError(f"unit column {name!r} has lists or mappings in its cells; give each row one id")
+        raise InputError(f"unit column {name!r} has lists or mappings in its cells; give each row a single id")
     if any(is_inexact(cell) for cell in distinct):
         raise _inexact(name)
     return _text_ids(_texts(distinct), name, key)[places]
@@ -88,8 +88,8 @@ def _digits(cells: pd.Series) -> int:
 
 def _inexact(name: str) -> InputError:
     return InputError(
-        f"unit column {name!r} has numbers with a point that are too large to tell ids apart; store it as text or as "
-        "whole numbers"
+        f"unit column {name!r} has floating-point numbers that are too large to distinguish ids; store it as text or "
+        "as integers"
     )
 
 

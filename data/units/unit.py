@@ -71,13 +71,13 @@ class Unit:
     def __post_init__(self) -> None:
         whole = isinstance(self.at_most, int) and not isinstance(self.at_most, bool)
         if not (whole and 1 <= self.at_most <= MOST_ROWS):
-            raise InputError(f"a unit's 'at_most' is a whole number of rows from 1 to {MOST_ROWS:,}")
+            raise InputError(f"'at_most' of a unit must be a whole number of rows from 1 to {MOST_ROWS:,}")
         if self.column is None and (self.at_most != 1 or self.unique):
             raise InputError("'at_most' bounds the rows of a unit, but no unit is declared; name its column")
         if self.weights == "units" and not 1 < self.at_most <= MOST_WEIGHED:
             raise InputError(
-                f"units can count as one each where 2 to {MOST_WEIGHED} rows of them are used; change at_most, or let "
-                "rows count"
+                f"units can only count as one each if 'at_most' is from 2 to {MOST_WEIGHED}; change 'at_most', or "
+                "count rows"
             )
 
     @classmethod
@@ -98,19 +98,17 @@ class Unit:
         InputError
             If the declaration is not valid.
         """
-        shape = "needs 'unit' to be {column: NAME, at_most: ROWS}, or {column: NAME} of an id that no two rows share"
+        shape = "needs 'unit' to be {column: NAME, at_most: ROWS}, or {column: NAME} if each row has its own id"
         if not (isinstance(declared, dict) and {"column"} <= set(declared) <= {"column", "at_most"}):
             raise InputError(f"{here} {shape}")
         if not (isinstance(declared["column"], str) and declared["column"].strip()):
             raise InputError(f"{here} {shape}, with the name of a column")
         if "at_most" in declared and declared["at_most"] is None:
-            raise InputError(
-                f"{here} has a 'unit' with an empty 'at_most'; give a number of rows, or leave the key out"
-            )
+            raise InputError(f"{here} has a 'unit' with an empty 'at_most'; give a number of rows, or remove the key")
         try:
             return cls.of(declared["column"], declared.get("at_most"))
         except InputError as error:
-            raise InputError(f"{here} has a wrong 'unit': {error}") from None
+            raise InputError(f"{here} has an invalid 'unit': {error}") from None
 
     @classmethod
     def of(cls, column: str, at_most: int | None) -> Unit:
@@ -232,7 +230,8 @@ def unit_sizes_of(texts: Sequence[str]) -> tuple[float, ...]:
         shares = (-1.0,)
     if not (all(isfinite(share) and share >= 0 for share in shares) and (not shares or fsum(shares) > 0)):
         raise InputError(
-            "unit sizes are shares of units with 1, 2, 3 … rows, as 0.3,0.4,0.2,0.1: numbers of at least 0, not all 0"
+            "unit sizes must be the shares of units with 1, 2, 3 … rows, such as 0.3,0.4,0.2,0.1: numbers of at least "
+            "0, not all of them 0"
         )
     return shares
 

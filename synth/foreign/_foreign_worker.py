@@ -28,8 +28,8 @@ import numpy as np
 SNSYNTH = "snsynth"
 CONVERTS = ("aim", "mst")  # the classes of smartnoise-synth that convert (ε, δ) to ρ and spend ρ
 CONTRACT = (
-    "a synthesizer is a class that is made as CLASS(epsilon=…, delta=…) and has fit(frame, categorical_columns=…, "
-    "domain=…) and sample(rows)"
+    "a synthesizer is a class that is created as CLASS(epsilon=…, delta=…) and has the methods fit(frame, "
+    "categorical_columns=…, domain=…) and sample(rows)"
 )
 
 
@@ -139,12 +139,12 @@ def codes_of(drawn, settings):
         raise ContractError(f"has {frame.shape[1]} columns instead of {len(names)}")
     if len(frame) != wanted:
         # The message does not contain the actual number of rows, because this number may be private.
-        raise ContractError(f"has not the {wanted} rows that it was asked for")
+        raise ContractError(f"does not have the {wanted} rows that were requested")
     codes = np.empty(frame.shape, dtype=np.uint32)
     for place, (name, size) in enumerate(zip(names, sizes, strict=True)):
         cells = pd.to_numeric(frame.iloc[:, place].astype(object), errors="coerce").to_numpy(dtype=float)
         if np.isnan(cells).any():
-            raise ContractError(f"has missing values, or values that are no numbers, in column {name!r}")
+            raise ContractError(f"has missing values, or values that are not numbers, in column {name!r}")
         if (cells != np.floor(cells)).any() or (cells < 0).any() or (cells >= size).any():
             raise ContractError(f"has values other than the codes 0 to {size - 1} in column {name!r}")
         codes[:, place] = cells
@@ -215,7 +215,7 @@ def load_class(name, places):
     if lacking := [name for name in ("fit", "sample") if not callable(getattr(found, name, None))]:
         raise ContractError(f"{called} has no method {' and no method '.join(lacking)}; {CONTRACT}")
     if not takes(found, "epsilon"):
-        raise ContractError(f"{called} takes no epsilon when it is made; {CONTRACT}")
+        raise ContractError(f"{called} has no parameter epsilon; {CONTRACT}")
     return found
 
 

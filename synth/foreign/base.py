@@ -169,7 +169,9 @@ class ForeignSynthesizer(Mechanism):
 
     def model(self, schema: Schema, measurements: Sequence[Measurement]) -> Model:
         """Raise InputError, because there are no measurements from which a model can be estimated."""
-        raise InputError(f"{self.name} keeps no measurements, so its models cannot be made again; fit it instead")
+        raise InputError(
+            f"{self.name} stores no measurements, so its models cannot be made from measurements; fit it instead"
+        )
 
     def fit_table(self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()) -> Fit:
         """Fit the synthesizer to a table.
@@ -211,8 +213,8 @@ class ForeignSynthesizer(Mechanism):
         self.check_cells(table.schema)
         if table.schema.unit != ROW or table.schema.survey_weight is not None:
             raise InputError(
-                f"{self.name} accounts for one row only, in its own way, and schema {table.schema.name!r} declares a "
-                "unit or a survey weight; choose mst or aim"
+                f"{self.name} only protects one row, but schema {table.schema.name!r} declares a unit or a survey "
+                "weight; choose mst or aim"
             )
         budget, measurements = Budget(rho), list(known)
         counted = math.isfinite(total_estimate(known)[1])
@@ -247,7 +249,7 @@ class ForeignSynthesizer(Mechanism):
         if not len(pool):
             pool = possible(uniform(schema, SMALLEST_POOL))
         if not len(pool):
-            raise ForeignFailed(f"{self.name} drew only rows that schema {schema.name!r} declares impossible")
+            raise ForeignFailed(f"{self.name} only drew rows that schema {schema.name!r} declares impossible")
         return pool
 
 

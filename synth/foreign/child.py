@@ -84,7 +84,7 @@ def draw(
     if status:
         raise _failure(called, status, error, job.get("trial") is True)
     if codes is None:
-        raise ForeignFailed(f"{called} gave no rows of schema {schema.name!r}")
+        raise ForeignFailed(f"{called} did not return rows that fit schema {schema.name!r}")
     return CodedTable(codes.astype(code_dtype(schema)), schema)
 
 
@@ -123,7 +123,7 @@ def describe(python: str, synthesizer: str, places: tuple[str, ...], mend: str) 
         found = dict(json.loads(done.stdout))
     except (OSError, subprocess.SubprocessError, ValueError):
         raise InputError(
-            f"interpreter {python!r} cannot say what synthesizer {synthesizer!r} is (NumPy is needed there); {mend}"
+            f"interpreter {python!r} could not load synthesizer {synthesizer!r} (it needs NumPy there); {mend}"
         ) from None
     if "fault" in found:
         raise InputError(f"synthesizer {synthesizer!r} cannot be used ({found['fault']}); {mend}")
@@ -163,17 +163,20 @@ def _error(folder: Path) -> Mapping[str, Any]:
 
 def _failure(called: str, status: int, error: Mapping[str, Any], trial: bool) -> EquistrataError:
     if isinstance(contract := error.get("contract"), str):
-        where = "fitted to made-up rows, " if trial else ""
-        sentence = f"{where}what {called} drew {contract}; correct its sample, which returns codes of every column"
+        where = "in a trial on made-up rows, " if trial else ""
+        sentence = (
+            f"{where}the sample of {called} {contract}; correct its method sample, which must return codes of every "
+            "column"
+        )
         return InputError(sentence) if trial else ForeignFailed(sentence)
     kind = error.get("type")
     kind = kind if isinstance(kind, str) and kind.isidentifier() else f"exit status {status}"
     if trial:
         text = str(error.get("text", "")).strip()
         said = f":\n{text}" if text else ""
-        return InputError(f"{called} failed on made-up rows, before any real one was read ({kind}){said}")
+        return InputError(f"{called} failed on made-up rows, before any real row was read ({kind}){said}")
     return ForeignFailed(
-        f"{called} failed on a stratum ({kind}); its own message is withheld because it may quote a row"
+        f"{called} failed on a stratum ({kind}); its own message is withheld because it can quote a row"
     )
 
 

@@ -29,7 +29,7 @@ from equistrata.synth.foreign.child import describe, draw, known_places
 
 TRIAL_ROWS = 100  # the number of made-up rows on which a class is tested before it gets private rows
 
-_MEND = "correct it, or name the Python of its environment (--synthesizer-python); docs/foreign.md has the contract"
+_MEND = "correct it, or give the Python of its environment with --synthesizer-python (see docs/foreign.md)"
 
 
 @dataclass(frozen=True)
@@ -74,26 +74,26 @@ class NamedClass(ForeignSynthesizer):
     def caveats(self) -> tuple[str, ...]:
         """The origin of the guarantee, and the properties of the class that are not known."""
         own = (
-            "turn the ε and δ that it was given into ρ, and spend that"
+            "convert the given ε and δ to ρ, and spend this ρ"
             if self.converts
-            else ("spend no more than the ε and δ that it was given")
+            else ("spend no more than the given ε and δ")
         )
         domain = (
             ()
             if self._described["domain"]
             else (
-                f"{self.name} is not told which values are declared, so that it may read them off the rows, and no "
-                "noise hides that a value occurs.",
+                f"{self.name} does not receive the declared values, so it may take the values from the rows, and no "
+                "noise hides whether a value occurs.",
             )
         )
         return (
             f"The guarantee is the claim of {self.name} ({self.software}) to {own}, for one row added or removed. "
-            "equistrata decided what it may spend in each stratum and checks nothing inside: not its noise, its "
-            "randomness, its accounting, or whether it uses the exact number of rows.",
+            "equistrata decided what it may spend in each stratum, but does not check its noise, its randomness, its "
+            "accounting, or whether it uses the exact number of rows.",
             f"Each stratum's model is a pool of rows that {self.name} drew; fitting it again costs a new price. "
-            "Rows that the schema declares impossible are left out of the pool; where no others were drawn, uniform "
-            "draws stand in.",
-            "A seed does not make it reproducible.",
+            "Rows that the schema declares impossible are left out of the pool. If it drew no other rows, they are "
+            "replaced by uniform draws.",
+            "Its results cannot be reproduced with a seed.",
             *domain,
         )
 
@@ -126,7 +126,7 @@ class NamedClass(ForeignSynthesizer):
         # environment only by the path of the link.
         path = Path(os.path.abspath(self.python or sys.executable))
         if not path.is_file():
-            raise InputError(f"there is no interpreter {str(path)!r}; correct --synthesizer-python")
+            raise InputError(f"interpreter {str(path)!r} does not exist; correct --synthesizer-python")
         return path
 
     def settings(self) -> Mapping[str, Any]:
@@ -152,6 +152,6 @@ def _try_out(python: str, synthesizer: str, called: str, schema: Schema, epsilon
     first, second = (draw(python, job, rows, called) for _ in range(2))
     if max(schema.sizes, default=1) > 1 and (first.codes == second.codes).all():
         raise InputError(
-            f"{called} drew the same {TRIAL_ROWS} rows twice from made-up rows, so its noise has a fixed seed, which "
-            "gives no privacy; let it draw from fresh randomness"
+            f"{called} drew the same {TRIAL_ROWS} rows twice in a trial, so its noise has a fixed seed, which gives no "
+            "privacy; use fresh randomness in each fit"
         )

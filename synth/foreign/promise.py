@@ -81,7 +81,7 @@ class Promise:
         own = 0.0 if pure else delta if not aside and account is None else delta / 2
         left = epsilon - (aside.epsilon(delta - own) if aside else 0.0)
         if not left > 0:
-            raise InputError("the means leave nothing for the synthesizer; lower means_share, or raise epsilon")
+            raise InputError("the means leave no budget for the synthesizer; lower means_share, or raise epsilon")
         promise = cls((1 - count_share) * left, own, count_share * left, bought=account is not None and not pure)
         if promise.bought:
             assert account is not None

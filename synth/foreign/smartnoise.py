@@ -26,34 +26,36 @@ SYNTHESIZERS = ("aim", "mst", "mwem")  # the synthesizers that have names of our
 LARGEST_HISTOGRAM = 100_000  # the maximum number of cells of MWEM, which visits all cells for each query of each round
 
 _CAVEATS = (
-    "The privacy accounting is smartnoise-synth's own and is not checked here. The stated ε, δ and ρ are what it was "
-    "given to spend.",
-    "Its measurements are not kept, so no model can be refitted: each stratum's model is a pool of rows that it drew.",
-    "Drawn rows that the schema declares impossible are left out of the pool, since smartnoise-synth does not know of "
-    "them; where it drew nothing else, as it may for a nearly empty stratum, uniform draws stand in.",
-    "A seed does not make it reproducible.",
+    "The privacy accounting is smartnoise-synth's own and is not checked here. The stated ε, δ and ρ are the budget "
+    "that it was given.",
+    "Its measurements are not stored, so no model can be refitted. Each stratum's model is a pool of drawn rows.",
+    "Rows that the schema declares impossible are left out of the pool, since smartnoise-synth does not know these "
+    "rules. If it drew no other rows, as can happen for a nearly empty stratum, they are replaced by uniform draws.",
+    "Its results cannot be reproduced with a seed.",
 )
 _CUBES = (
     "Noise is drawn by OpenDP but added to the counts in ordinary floating point, and choices are made with NumPy's "
-    "generator, which is not cryptographic: attacks on low-order bits are not excluded."
+    "generator, which is not cryptographic, so attacks on low-order bits are possible."
 )
 _OTHERS = "Its noise is drawn in floating point by generators that are not cryptographic."
 _EXACT_ROWS = (
-    "The exact number of rows of each stratum is used, not a noisy one, while noise is calibrated to one added or "
-    "removed row: the guarantee holds only if those numbers are taken to be public, and not for a row that is added or "
-    "removed."
+    "It uses the exact number of rows of each stratum, although the noise is calibrated to one added or removed row. "
+    "The guarantee only holds if these numbers are public, and does not cover a row that is added or removed."
 )
 _SPECIAL = {
     "mst": (
         _CUBES,
         _EXACT_ROWS,
-        "Rare values that its MST merges lose part of their mass, which falls on small groups first.",
+        "Its MST merges rare values, which lose part of their mass. This affects small groups most.",
     ),
-    "aim": (_CUBES, "Its AIM bounds single marginals, not the model, so memory can grow far past its limit."),
+    "aim": (
+        _CUBES,
+        "Its AIM limits the size of single marginals, not of the model, so its memory can grow far beyond the limit.",
+    ),
     "mwem": (
         _CUBES,
         _EXACT_ROWS,
-        "Its MWEM is pure differential privacy, which costs ρ = ε²/2; two made-up rows declare the domain.",
+        "Its MWEM has pure differential privacy, which costs ρ = ε²/2. Two made-up rows declare the domain.",
     ),
 }
 
@@ -125,8 +127,8 @@ class SmartNoise(ForeignSynthesizer):
         if self.synthesizer == "mwem" and cells > LARGEST_HISTOGRAM:
             amount = f"{cells:,}" if cells < 10**12 else f"more than 10^{len(str(cells)) - 1}"
             raise InputError(
-                f"smartnoise-mwem keeps every combination of codes, and {few(schema.names)} have {amount} in a stratum "
-                f"(limit {LARGEST_HISTOGRAM:,}); release fewer columns or choose smartnoise-mst"
+                f"smartnoise-mwem stores every combination of codes, but {few(schema.names)} have {amount} in a "
+                f"stratum (limit {LARGEST_HISTOGRAM:,}); release fewer columns or choose smartnoise-mst"
             )
 
     def interpreter(self) -> Path:
@@ -173,5 +175,5 @@ def smartnoise(name: str, python: str | None = None) -> SmartNoise:
     else:
         own = name.rpartition(":")[2].lower()
     if own == "pacsynth":
-        raise InputError(f"synthesizer {name!r} leaves cells of its rows empty, which no code is; choose another")
+        raise InputError(f"synthesizer {name!r} draws rows with empty cells, which is not supported; choose another")
     return SmartNoise(own, python).check()

@@ -129,7 +129,7 @@ class AIM(SharingMechanism):
             or not self.model_size > 0
             or not 0 < self.measured < 1
         ):
-            raise InputError("AIM needs a degree and rounds of at least 1, a positive size, and 0 < measured < 1")
+            raise InputError("AIM needs degree and rounds of at least 1, max_model_size above 0, and 0 < measured < 1")
         if any(not weight > 0 for weight in (self.workload or {}).values()):
             raise InputError("the weights of a workload must be positive")
 
@@ -196,10 +196,10 @@ class AIM(SharingMechanism):
             table.schema.sizes, model_cliques(table.schema, run.measurements, self.levels.tied(table.schema))
         )
         if bare > cells_in(self.model_size):
-            needed = f"{bare * CELL_BYTES / 2**20:.3g} MiB before anything is measured together"
+            needed = f"{bare * CELL_BYTES / 2**20:.3g} MiB even without any measured pair"
             raise InputError(
                 f"a model of {few(table.schema.names)} needs {needed}, but max_model_size is {self.model_size:g}; "
-                "raise it, or use fewer columns or coarser bins, or fewer impossible combinations"
+                "raise max_model_size, or use fewer columns, coarser bins or fewer impossible combinations"
             )
         opening, schema = self.opening(run), run.table.schema
         if opening.choices:

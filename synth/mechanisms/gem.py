@@ -109,7 +109,9 @@ class GEM(SharingMechanism):
     def __post_init__(self) -> None:
         for name in ("single_share", "selection_share"):
             if not 0 < getattr(self, name) < 1:
-                raise InputError(f"GEM's {name} is {getattr(self, name)}, but it is a part of the budget; give 0 to 1")
+                raise InputError(
+                    f"GEM's {name} is {getattr(self, name)}, but must be a part of the budget; give 0 to 1"
+                )
         for name, least in (("rounds", 0), ("degree", 2), ("round_steps", 0)):
             if getattr(self, name) < least:
                 raise InputError(f"GEM's {name} is {getattr(self, name)}; give {least} or more")

@@ -124,8 +124,8 @@ class Levels:
         shares = all(share > 0 for share in (self.columns, self.low_noise, self.alone)) and self.first_share < 1
         if not (self.fine or (self.coarse and self.strata)) or not shares:
             raise InputError(
-                "levels must be coarse or fine or both, fine without strata, "
-                "and give columns parts of ρ above 0 that leave a rest"
+                "levels must be coarse, fine or both (only fine without strata), and the parts of ρ for the columns "
+                "must be above 0 and leave a rest"
             )
 
     @property

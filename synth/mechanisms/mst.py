@@ -91,9 +91,9 @@ class MST(SharingMechanism):
 
     def __post_init__(self) -> None:
         if not 0 < self.choice < 1 - self.levels.first_share:
-            raise InputError(f"MST's choice is {self.choice}; give a part of ρ above 0 that leaves a part for pairs")
+            raise InputError(f"MST's choice is {self.choice}; give a part of ρ above 0 that leaves some ρ for pairs")
         if self.trees < 1 or not self.readable > 0 or not self.model_size > 0:
-            raise InputError("MST needs one tree or more, and a readable and a max_model_size above 0")
+            raise InputError("MST needs at least one tree, and needs readable and max_model_size above 0")
 
     @property
     def model_size(self) -> float:

@@ -50,10 +50,12 @@ def workload_of(texts: Iterable[str], names: Sequence[str]) -> dict[Columns, flo
         except ValueError:
             number = 0.0
         if not (isfinite(number) and number > 0):
-            raise InputError(f"workload {text!r} needs a weight above 0 after {WEIGHS!r}, as SEX{TIMES}DIS{WEIGHS}2")
+            raise InputError(
+                f"workload {text!r} needs a weight above 0 after {WEIGHS!r}, such as SEX{TIMES}DIS{WEIGHS}2"
+            )
         ordered = tuple(name for name in names if name in each)
         if len(ordered) < len(each) or ordered in found:
-            raise InputError(f"workload {text!r} names a column twice, or is there twice; keep one of them")
+            raise InputError(f"workload {text!r} names a column twice, or is given twice; keep one of them")
         found[ordered] = number
     return found
 

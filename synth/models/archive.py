@@ -97,4 +97,6 @@ def read_archive(path: Path | BinaryIO, schema: Schema, kinds: Mapping[str, Make
             return kinds[head["format"]](head, archive, schema)
     except _BROKEN:
         name = repr(str(path)) if isinstance(path, Path) else "the archive"
-        raise InputError(f"{name} is not a model of schema {schema.name!r}; give the right pair") from None
+        raise InputError(
+            f"{name} is not a model of schema {schema.name!r}; give a model and the schema it was fitted with"
+        ) from None

@@ -186,4 +186,4 @@ def check_distinct(columns: Sequence[str]) -> None:
 def check_possible(mass: float, columns: Iterable[str]) -> None:
     """Raise InputError if the condition on some columns has probability 0."""
     if not mass > 0:
-        raise InputError(f"no row can have that combination of {', '.join(columns)}; loosen the condition")
+        raise InputError(f"no row can have this combination of {', '.join(columns)}; use a weaker condition")

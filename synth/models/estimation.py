@@ -116,7 +116,7 @@ def check_cells(schema: Schema, cells: int, most: int) -> None:
     """Raise InputError if a model of these columns needs more cells than `most`."""
     if cells > most:
         raise InputError(
-            f"a model of {few(schema.names)} needs {cells:,} cells, more than {most:,}; "
+            f"a model of {few(schema.names)} needs {cells:,} cells, but the maximum is {most:,}; "
             "use fewer columns, coarser bins, or fewer impossible combinations that tie columns together"
         )
 

@@ -154,8 +154,8 @@ def _combinations(
             cells = cells[~hit]
         if len(cells) > MOST_COMBINATIONS:
             raise InputError(
-                f"impossible combinations tie {tied} together, with more than {MOST_COMBINATIONS:,} combinations left; "
-                "use fewer of these columns or declare fewer combinations"
+                f"impossible combinations connect {tied}, which leaves more than {MOST_COMBINATIONS:,} possible "
+                "combinations; use fewer of these columns, or declare fewer impossible combinations"
             )
     if not len(cells):
         raise InputError(f"the schema leaves no possible combination of {tied}; correct 'impossible'")

@@ -22,7 +22,7 @@ from equistrata.synth.models.pool import POOL_FORMAT, SampledModel
 def save_model(model: Model, path: Path | BinaryIO) -> None:
     """Write a model. Raises InputError if it is of a kind that has no file format."""
     if not isinstance(model, GraphicalModel | ProductMixture | SampledModel | ExpandedModel):
-        raise InputError(f"a model of kind {type(model).__name__} cannot be saved; keep its measurements instead")
+        raise InputError(f"a model of type {type(model).__name__} cannot be saved; save its measurements instead")
     model.save(path)
 
 

@@ -219,7 +219,7 @@ class State:
             return cls.of_plain(document)
         except ValueError:
             raise InputError(
-                f"{str(path)!r} is no state of a series of this version; give the folder of a release of the series"
+                f"{str(path)!r} is not the state of a series of this version; give a release of the series"
             ) from None
 
 

@@ -197,5 +197,7 @@ def _obeying(table: CodedTable, whole: Callable[[CodedTable], CodedTable]) -> np
     found = table.codes[obey_rules(whole(table))]
     if not len(found):
         rules = "; ".join(whole(table).schema.compared)
-        raise InputError(f"of {len(table):,} drawn rows of a stratum none obeys {rules}; take one of these rules out")
+        raise InputError(
+            f"none of {len(table):,} drawn rows of a stratum satisfies the rules {rules}; remove one of these rules"
+        )
     return found

@@ -310,7 +310,9 @@ def _each_stratum(
     places = {tuple(strata.codes_of(key).items()): key for key in strata.keys}
     for measurement in measurements:
         if measurement.where and measurement.where not in places:
-            raise InputError("a measurement is of a stratum that these strata lack; give those it was made for")
+            raise InputError(
+                "a measurement belongs to a stratum that is not among these strata; give the strata it was made for"
+            )
         if measurement.where:
             own[places[measurement.where]].append(replace(measurement, where=()))
     wider = [m for m in measurements if not m.where and not has_all_codes(m, strata.columns)]

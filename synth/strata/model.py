@@ -154,7 +154,7 @@ class StratifiedModel:
         rows = round(self.total) if rows is None else rows
         rows = whole("rows", rows, 0)
         if not (where is None or isinstance(where, Mapping)):
-            raise InputError(f"'where' is {where!r}; give {{column: value or values}}")
+            raise InputError(f"'where' is {where!r}, but must be a mapping; give {{column: value or values}}")
         allowed = {name: _codes(self.strata.schema, name, value) for name, value in (where or {}).items()}
         models, shares = dict(self.models), dict(self.weights.shares)
         if allowed:

@@ -231,8 +231,8 @@ def rows_of_cell(
         found = found.take(obey_rules(found))
     if not len(found):
         raise InputError(
-            f"no row with {', '.join(f'{name} in {own}' for name, own in where.items())} obeys the rules of schema "
-            f"{schema.name!r}, and the control totals have people there; correct the totals, or the rules"
+            f"no row with {', '.join(f'{name} in {own}' for name, own in where.items())} satisfies the rules of schema "
+            f"{schema.name!r}, but the control totals have people there; correct the totals or the rules"
         )
     again = rng.integers(len(found), size=count - len(found)) if len(found) < count else np.arange(0)
     return found.take(np.concatenate([np.arange(min(count, len(found))), again]))

@@ -69,9 +69,9 @@ def shared_selection(
     if len(strata.keys) < 2:
         return None
     if selection == "per-stratum":
-        hindrance = "every stratum was asked to choose for itself"
+        hindrance = "each stratum was set to select separately"
     elif not isinstance(mechanism, SharingMechanism):
-        hindrance = f"{mechanism.name} fits every stratum by itself"
+        hindrance = f"{mechanism.name} fits each stratum separately"
     else:
         coarse, fine = levels != "strata", levels != "none"
         shared = mechanism.with_levels(strata.columns, coarse, fine, selection is None)
@@ -83,9 +83,9 @@ def shared_selection(
         if not hindrance:
             return shared
     if selection == "shared":
-        raise InputError(f"selection cannot be shared: {hindrance}; leave it out, or say per-stratum")
+        raise InputError(f"selection cannot be shared: {hindrance}; leave out selection, or use per-stratum")
     if levels == "none":
-        raise InputError(f"levels 'none' need shared selection, but {hindrance}; leave the levels or the strata out")
+        raise InputError(f"levels 'none' need shared selection, but {hindrance}; leave out the levels or the strata")
     return None
 
 
@@ -95,18 +95,18 @@ def _hindrance(shared: SharingMechanism, strata: Strata) -> str:
     The check finds problems that would otherwise occur after the rows are measured.
     """
     if not shared.engine.weighs_cells:
-        return "the engine cannot use what strata lend each other; engine 'numpy' can"
+        return "the engine cannot use information from other strata; use engine 'numpy'"
     schema = strata.schema
     inner = [column for column in schema.columns if column.name not in strata.columns]
     if not shared.levels.coarser and any(column.fine for column in inner):
-        return "columns without edges are merged by what is measured of them over all rows"
+        return "columns without edges are merged by measurements over all rows"
     if (shared.levels.fine or not strata.nested) and _pair_cells(strata) > MOST_PAIR_CELLS:
-        return f"a pair of columns within all strata has more than {MOST_PAIR_CELLS:,} cells"
+        return f"a pair of columns has more than {MOST_PAIR_CELLS:,} cells over all strata"
     cliques = model_cliques(schema, [], shared.levels.tied(schema))
     bare = shared.engine.graphical and tree_cells(merged_sizes(schema, strata.columns), cliques)
     room = shared.model_size / 2  # the other half is for the selected marginals
     if bare > cells_in(room):
-        return f"a model of all strata needs more than {room:g} MiB before anything is measured together"
+        return f"a model of all strata needs more than {room:g} MiB even without any measured pair"
     return ""
 
 

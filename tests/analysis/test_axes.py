@@ -139,11 +139,11 @@ def test_strata_that_were_measured_one_by_one_add_up_to_states(people):
     [
         (
             ("count", None, ["ST", "PUMA"]),
-            "ST and PUMA are levels of 'PUMA'; the finest one determines the others, so only name that one",
+            "ST and PUMA are levels of 'PUMA', and the finest level determines the others; only give the finest level",
         ),
         (("count", None, [], {"ST": 99}), r"column 'ST' has no value \[99\]; choose among 36, 50, 9"),
-        (("logit", {"JOB": 1}, ["ST"]), "a regression has no 'ST', which follows from a column that lies within it"),
-        (("proportion", {"JOB": 1}, ["ST", "SEX"]), "the release measured ST, SEX, JOB never all together"),
+        (("logit", {"JOB": 1}, ["ST"]), "a regression cannot use 'ST', because a column within it determines it"),
+        (("proportion", {"JOB": 1}, ["ST", "SEX"]), "the release did not measure ST, SEX, JOB all together"),
     ],
 )
 def test_what_cannot_be_asked_is_said_by_its_own_name(people, asked, message):
@@ -225,11 +225,11 @@ def test_intervals_by_year_cover_as_they_say():
 @pytest.mark.parametrize(
     ("of", "by", "match"),
     [
-        ({"SINCE": "2022"}, [], "'SINCE' has dates from 2019-03-01 to 2021-12-31, and none in 2022"),
-        ({"SINCE": "2020-02-15 to 2020-04"}, [], "has a bin of 2020-02, which is in 2020-02-15 to 2020-04 in part"),
+        ({"SINCE": "2022"}, [], "'SINCE' has dates from 2019-03-01 to 2021-12-31, so none are in 2022"),
+        ({"SINCE": "2020-02-15 to 2020-04"}, [], "the bin 2020-02 is only partly in 2020-02-15 to 2020-04"),
         ({"SINCE": "spring"}, [], "'SINCE' has no value .'spring'."),
         ({"SINCE": 2020}, [], "'SINCE' has no value .2020."),
-        ({"SEX": 2}, ["SINCE:week"], "dates of 'SINCE' are asked for by month, quarter, year, not by 'week'"),
+        ({"SEX": 2}, ["SINCE:week"], "dates of 'SINCE' can be grouped by month, quarter, year, not by 'week'"),
         ({"SEX": 2}, ["SEX:year"], "no column 'SEX:year'"),
         ({"SEX": 2}, ["SINCE", "SINCE:year"], "are levels of 'SINCE'"),
     ],
@@ -249,7 +249,9 @@ def test_a_number_is_the_one_that_is_released_and_not_the_place_of_its_bin():
     for one, five, refused in ((1, 5, -9), ("1", "5", "-9"), (1.0, np.int64(5), "refused"), (np.float64(1), "5", -9.0)):
         assert [scale().codes_of(each) for each in (one, five, refused)] == [[0], [4], [5]]
     for no in (0, "0", 6, "six", 1.5, True):
-        with pytest.raises(InputError, match=r"has no value .*; choose among 1, 2, 3, 4, 5, refused, missing, or a"):
+        with pytest.raises(
+            InputError, match=r"has no value .*; choose among 1, 2, 3, 4, 5, refused, missing, or give a"
+        ):
             scale().codes_of(no)
     assert scale(release="index", edges=[0.5, 2.5, 5.5]).codes_of([0, "1", -9]) == [0, 1, 2]
     assert scale(release="midpoint", edges=[0.5, 2.5, 5.5], integer=False).codes_of([1.75]) == [0]
@@ -265,7 +267,7 @@ def test_ranges_are_asked_for_where_bins_lie_within_them():
     assert wide.codes_of(">39") == [2, 3]
     assert wide.codes_of("over 39 to 64") == [2]
     for part in (">50", 40, "18-30"):
-        with pytest.raises(InputError, match=r"column 'Q' has a bin of .*, which is in .* in part.*; ask for a range"):
+        with pytest.raises(InputError, match=r"column 'Q': the bin .* is only partly in .*; ask for a range"):
             wide.codes_of(part)
 
 
@@ -300,9 +302,11 @@ LABELLED = Schema.from_dict({"columns": {
 def test_a_label_is_all_of_its_codes_and_what_may_be_a_value_is_refused(name, asked, codes):
     """Estimates and conditions for sampling must use the same codes."""
     if codes is None:
-        with pytest.raises(InputError, match=f"column '{name}': '.' is written as a value, and is the label of value"):
+        with pytest.raises(
+            InputError, match=f"column '{name}': '.' is ambiguous, because it is a value and also the label of value"
+        ):
             Axis.of(LABELLED, name).codes_of(asked)
-        with pytest.raises(InputError, match="is the label of value") if name != "PAY" else nullcontext():
+        with pytest.raises(InputError, match="label of value") if name != "PAY" else nullcontext():
             codes_of_condition(LABELLED, name, asked)
         return
     assert Axis.of(LABELLED, name).codes_of(asked) == codes

@@ -135,7 +135,7 @@ def test_what_cannot_be_compared_is_refused():
 
 def test_a_release_is_compared_with_another(folder, tmp_path, monkeypatch, capsys):
     shutil.copytree(folder, other := tmp_path / "other")
-    (other / "note.txt").write_text("another one")
+    (other / "note.txt").write_text("two different releases")
     write_manifest(other)
     found = Release.open(folder).compare(Release.open(other), "proportion", {"ESR": 1}, "SEX")
     assert found["estimate"].abs().max() == 0

@@ -105,7 +105,7 @@ def test_honest_releases_of_other_mechanisms_pass_and_are_not_called_mst(table, 
 
     found = release_faults(Release.open(edited_copy(folder, tmp_path / "copy", change)))
     # GEM measures all of its choices with the same noise scale, and its part of ρ may be equal to the part of MST.
-    assert any("were not chosen by MST" in each for each in found) == (synthesizer == "aim")
+    assert any("were not selected by MST" in each for each in found) == (synthesizer == "aim")
 
 
 @pytest.mark.parametrize(("sigmas", "by_mst"), [((55.0, 55.0), True), ((55.0,), True), ((55.0, 60.0), False)])
@@ -151,19 +151,19 @@ def _measured_together(card):
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        (_renamed, "were not chosen by AIM"),
-        (_measured_together, "calls not measured"),
+        (_renamed, "were not selected by AIM"),
+        (_measured_together, "lists as not measured"),
         (lambda card: card.update(wide_bins=[]), "wide bins"),
-        (lambda card: card.update(selection="per-stratum"), "how they were chosen"),
-        (lambda card: card.update(shrinkage=False), "'shrinkage' otherwise than its settings"),
+        (lambda card: card.update(selection="per-stratum"), "how the measurements were selected"),
+        (lambda card: card.update(shrinkage=False), "settings state different values of 'shrinkage'"),
         (lambda card: card["config"].update(strata=[]), "other strata than its settings"),
         (lambda card: card["config"].update(epsilon=0.5), "ε = 2, but its settings 0.5"),
         (lambda card: card["config"].update(delta=1e-12), "but its settings 1e-12"),
         (lambda card: card["config"].update(seed=7), "the noise was seeded"),
-        (lambda card: card.update(name="exact"), "is not that of the synthesis in its price"),
+        (lambda card: card.update(name="exact"), "differs from the name of the synthesis in its price"),
         (lambda card: card["means_apart"].append(_APART), "means that the rows do not"),
-        (lambda card: card["schema"].update(target="PAY"), "what its target is"),
-        (lambda card: card.pop("called"), "lacks what each of its format has: called"),
+        (lambda card: card["schema"].update(target="PAY"), "different names or targets"),
+        (lambda card: card.pop("called"), "lacks parts that each card of its format has: called"),
         (lambda card: card["config"].update(means=["AGE"]), "means of other columns than"),
     ],
 )

@@ -145,7 +145,7 @@ def test_values_that_are_missing_ones_to_stata_are_numbered(tmp_path):
 @pytest.mark.parametrize("ending", [".dta", pytest.param(".sav", marks=SPSS)])
 def test_a_file_that_cannot_be_written_is_a_sentence_and_leaves_nothing(tmp_path, ending):
     (tmp_path / f".x{ending}.part").mkdir()  # the file cannot be written, not even by root
-    with pytest.raises(InputError, match=rf"x{ending}' cannot be written .*; check its folder"):
+    with pytest.raises(InputError, match=rf"x{ending}' cannot be written .*; check the folder"):
         export(Rows(), tmp_path / f"x{ending}")
     assert not (tmp_path / f"x{ending}").exists()
 

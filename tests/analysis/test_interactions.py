@@ -72,9 +72,9 @@ def test_an_interaction_that_was_not_measured_with_the_outcome_is_refused():
 @pytest.mark.parametrize(
     ("by", "says"),
     [
-        (["G*G"], "is no interaction"),
-        (["G*X*Z"], "is no interaction"),
-        (["G", "G"], "named twice"),
+        (["G*G"], "is not an interaction"),
+        (["G*X*Z"], "is not an interaction"),
+        (["G", "G"], "given twice"),
         (["G*nothing"], "no column 'nothing'"),
         (["G*Y"], "needs one outcome"),
     ],
@@ -100,7 +100,7 @@ def test_correlations_are_of_measured_pairs():
     assert among["estimate"] == pytest.approx(np.corrcoef(rows[0][kept], rows[1][kept])[0, 1], abs=1e-4)
     with pytest.raises(InputError, match="did not measure X and W together"):
         answers.estimate("correlation", "X", ["W"])
-    with pytest.raises(InputError, match="a correlation needs one column in 'of' and another one in 'by'"):
+    with pytest.raises(InputError, match="a correlation needs one column in 'of' and another column in 'by'"):
         answers.estimate("correlation", "X", ["X"])
     with pytest.raises(InputError, match="column 'R' has names instead of numbers"):
         answers.estimate("correlation", "R", ["X"])

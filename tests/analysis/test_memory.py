@@ -20,9 +20,7 @@ def too_much(*_):
 def test_a_model_that_does_not_fit_is_named_by_its_largest_marginal(monkeypatch):
     evidence = evidence_of(people(2000), 1.0, ["G"])
     monkeypatch.setattr(Evidence, "_made", too_much)
-    with pytest.raises(
-        InputError, match=r"its largest marginal, .* cells\) takes more memory than is free; read it on"
-    ):
+    with pytest.raises(InputError, match=r"its largest marginal, .* cells\) takes more memory than is free; use a"):
         Answers(evidence, count=2).estimate("proportion", {"Z": 1}, ["R"])
 
 

@@ -31,7 +31,7 @@ def test_a_bin_of_several_stands_for_their_middle_and_one_of_any_number_for_its_
 
 def test_a_condition_as_the_command_takes_it_is_named():
     schema = Schema("one", (Column("DX", values=("I10", "J45")),))
-    with pytest.raises(InputError, match=r"for the rows with that value write \{'DX': 'I10'\}"):
+    with pytest.raises(InputError, match=r"for rows with this value, write \{'DX': 'I10'\}"):
         question(schema, "proportion", "DX=I10")
     with pytest.raises(InputError, match="no column 'DY=I10'"):
         question(schema, "proportion", "DY=I10")
@@ -54,5 +54,5 @@ def test_a_mean_of_nominal_numbers_is_refused_as_they_are_names():
         if allowed:
             assert question(schema, "mean", "Q").bottom.shape == (1, len(schema["Q"].values))
         else:
-            with pytest.raises(InputError, match=r"column 'Q' is nominal, so its numbers are names, as codes"):
+            with pytest.raises(InputError, match=r"column 'Q' is nominal, so its numbers are only names"):
                 question(schema, "mean", "Q")

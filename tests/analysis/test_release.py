@@ -169,7 +169,7 @@ def test_results_are_combined_by_name():
     found = combine([{"a": 1.0, "b": 2.0}, {"a": 3.0, "b": 2.0}], {"a": 2.0, "b": 2.0})
     assert found.loc["a", ["estimate", "standard_error"]].tolist() == [2.0, 1.0]
     assert found.loc["b", "lower"] == found.loc["b", "upper"] == 2.0
-    with pytest.raises(InputError, match="two replicates or more"):
+    with pytest.raises(InputError, match="at least two replicates"):
         combine([1.0])
 
 
@@ -213,11 +213,11 @@ def test_replicates_are_written_all_or_not_at_all(folder, tmp_path, run):
 @pytest.mark.parametrize(
     ("replicates", "released", "fault"),
     [
-        (1.0, [1.0, 2.0], "replicates are a list"),
-        ("ab", "a", "replicates are a list"),
-        (None, None, "replicates are a list"),
-        ([1.0, "x"], 1.0, "replicates are a list"),
-        ([[[1.0]], [[2.0]]], 1.0, "replicates are a list"),
+        (1.0, [1.0, 2.0], "replicates must be a list"),
+        ("ab", "a", "replicates must be a list"),
+        (None, None, "replicates must be a list"),
+        ([1.0, "x"], 1.0, "replicates must be a list"),
+        ([[[1.0]], [[2.0]]], 1.0, "replicates must be a list"),
         ([{"a": 1.0}, {"a": 2.0}], {"b": 1.0}, "other names"),
         ([1.0, 2.0], [1.0, 2.0], "other names, or another number"),
         ([{"a": 1.0}, {"b": 2.0}], {"a": 1.0}, "other names"),

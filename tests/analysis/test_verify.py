@@ -86,7 +86,7 @@ def test_a_relation_that_is_called_kept_and_is_not_is_found(edited):
         said["kept"] = [pair for pair in said["measured"] if pair not in said["kept"]]
 
     (fault,) = edited(lambda copy: rewrite(copy / "card.json", change))
-    assert fault == "the relations that the card calls kept do not follow from the measurements and the rows"
+    assert fault == "the relations that the card lists as kept do not follow from the measurements and the rows"
 
 
 def _nearer(served):
@@ -98,7 +98,7 @@ def _nearer(served):
 )
 def test_groups_that_a_card_calls_better_served_are_found(edited, change):
     (fault,) = edited(lambda copy: rewrite(copy / "card.json", lambda card: change(card["served"])))
-    assert fault == "how groups are served, as the card expects it, does not follow from the measurements"
+    assert fault == "the expected errors of groups on the card do not follow from the measurements"
 
 
 @pytest.mark.parametrize("said", [None, 1])
@@ -108,16 +108,19 @@ def test_what_an_earlier_card_expects_is_said_not_to_be_checked(honest, edited, 
 
     assert edited(change) == []
     more = sorted(set(unseen(Release.open(tmp_path / "copy"))) - set(unseen(Release.open(honest))))
-    assert [each[:33] for each in more] == ["cells.csv, and whether a part of ", "how groups are served, as the car"]
+    assert [each[:33] for each in more] == [
+        "cells.csv, and whether a part of ",
+        "the expected errors of the groups",
+    ]
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("served", "how groups are served"),
+        ("served", "expected errors of groups"),
         ("raked", "raked"),
         ("expected", "errors of relations"),
-        ("cells.csv", "there is no cells.csv"),
+        ("cells.csv", "cells.csv is missing"),
     ],
 )
 def test_a_part_of_the_card_that_was_left_out_is_found(honest, edited, tmp_path, name, said):
@@ -166,13 +169,13 @@ def _charged(card):
         (lambda card: card["ledger"]["charges"].pop(), "was charged, but the release costs"),
         (lambda card: card["ledger"].update(rho=1e-3), "was charged, but the release costs"),
         (lambda card: card["ledger"].update(epsilon=0.1), "was charged, but the release has"),
-        (lambda card: card["ledger"]["left"].update(rho=1.0), "more of a budget is left"),
-        (lambda card: card["ledger"]["left"].update(epsilon=9.0), "of a ledger's rest"),
-        (lambda card: card["ledger"]["budget"].update(epsilon=9.0), "of a ledger's budget"),
+        (lambda card: card["ledger"]["left"].update(rho=1.0), "states a remaining budget that is larger"),
+        (lambda card: card["ledger"]["left"].update(epsilon=9.0), "for the rest of a ledger"),
+        (lambda card: card["ledger"]["budget"].update(epsilon=9.0), "for the budget of a ledger"),
         (lambda card: card["columns"].pop(), "other columns than schema.json"),
-        (lambda card: card["called"].update(SEX="Race"), "calls a column otherwise"),
+        (lambda card: card["called"].update(SEX="Race"), "have different labels for a column"),
         (lambda card: card["groups"].pop(), "several units together"),
-        (lambda card: card.update(relation="replace-one"), "another relation than schema.json's"),
+        (lambda card: card.update(relation="replace-one"), "another relation than schema.json"),
     ],
 )
 def test_what_a_card_says_of_ledger_and_columns_goes_together(edited, change, said):
@@ -185,7 +188,7 @@ def test_formats_of_cards_that_are_not_known(edited, tmp_path, said, fault):
     found = edited(lambda copy: rewrite(copy / "card.json", lambda card: card.update(format=said)))
     assert any("a format that no release writes" in each for each in found) == fault
     if not fault:
-        assert any("that a later version writes" in each for each in unseen(Release.open(tmp_path / "copy")))
+        assert any("that were written by a later version" in each for each in unseen(Release.open(tmp_path / "copy")))
 
 
 def test_an_honest_release_passes(honest, monkeypatch, capsys):
@@ -253,7 +256,7 @@ def test_a_sigma_that_was_edited_is_found(edited):
         document["measurements"][3]["sigma"] *= 0.9
 
     fault, *others = edited(lambda copy: rewrite(copy / "measurements" / "all.json", smaller))
-    assert "a σ, a choice or the price was changed" in fault
+    assert "a σ, a selection or the price was changed" in fault
     assert others == [
         "cells.csv does not follow from the measurements",
         "the expected errors of relations on the card do not follow from the measurements",
@@ -292,7 +295,7 @@ def test_a_price_that_is_too_low_is_found(edited):
         card["config"]["epsilon"] /= 2
 
     (fault,) = edited(lambda copy: rewrite_card(copy, cheaper))
-    assert "says ε = 1, but its ρ and δ make it 2" in fault
+    assert "says ε = 1, but its ρ and δ give 2" in fault
 
 
 def test_a_price_that_is_too_low_throughout_is_found(edited):
@@ -344,7 +347,7 @@ def test_files_that_differ_are_found(edited):
         rows.loc[5, "SEX"] = 3 - rows.loc[5, "SEX"]
         rows.to_csv(copy / "synthetic.csv", index=False)
 
-    assert edited(another) == ["synthetic.csv holds other rows than synthetic.parquet"]
+    assert edited(another) == ["synthetic.csv has other rows than synthetic.parquet"]
 
 
 def test_categories_that_a_reader_of_csv_takes_for_something_else_pass(tmp_path):
@@ -365,7 +368,7 @@ def test_categories_that_a_reader_of_csv_takes_for_something_else_pass(tmp_path)
     (folder / "synthetic.csv").write_text(text.replace("true", "TRUE", 1))
     (folder / MANIFEST).unlink()
     write_manifest(folder)
-    assert faults(Release.open(folder)) == ["synthetic.csv holds other rows than synthetic.parquet"]
+    assert faults(Release.open(folder)) == ["synthetic.csv has other rows than synthetic.parquet"]
 
 
 def test_measurements_of_other_rows_are_found(edited):
@@ -433,18 +436,18 @@ def test_rows_that_were_moved_are_found(told):
         rows.to_parquet(copy / "synthetic.parquet", index=False)
         rows.to_csv(copy / "synthetic.csv", index=False)
 
-    assert told(change) == ["the rows have other shares of 'PAY' than the measurements lead to"]
+    assert told(change) == ["the shares of 'PAY' in the rows do not follow from the measurements"]
 
 
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        (lambda mean: mean.update(rho=mean["rho"] / 9), "together, but it says"),
-        (lambda mean: mean.update(value=mean["upper"] + 1), "is no mean within its interval"),
-        (lambda mean: mean.update(value=float("nan")), "NaN is no number"),
-        (lambda mean: mean["strata"]["SEX=1"].update(upper=2e6), "is no mean within its interval"),
-        (lambda mean: mean["strata"]["SEX=1"].update(share=0.5), "with shares that add up to 1"),
-        (lambda mean: mean["strata"].pop("SEX=2"), "with shares that add up to 1"),
+        (lambda mean: mean.update(rho=mean["rho"] / 9), "together, but the file states"),
+        (lambda mean: mean.update(value=mean["upper"] + 1), "is outside its interval"),
+        (lambda mean: mean.update(value=float("nan")), "NaN is not a number"),
+        (lambda mean: mean["strata"]["SEX=1"].update(upper=2e6), "is outside its interval"),
+        (lambda mean: mean["strata"]["SEX=1"].update(share=0.5), "or shares that do not sum to 1"),
+        (lambda mean: mean["strata"].pop("SEX=2"), "or shares that do not sum to 1"),
         (lambda mean: mean.pop("lower"), "lacks 'outcomes.PAY."),
     ],
 )
@@ -458,9 +461,13 @@ def test_means_that_contradict_themselves_are_found(told, change, fault):
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
-        ("**ε = 0.5,", "**ε = 0.05,", "card.md does not say ε = 0.5, δ = "),
-        ("synthetic rows, variant", "rows of real people, variant", "card.md does not say that there are"),
-        ("| PAY | pub strat coinpress | ", "| PAY | pub strat coinpress | 1", "card.md does not say of 'PAY' what"),
+        ("**ε = 0.5,", "**ε = 0.05,", "card.md does not state ε = 0.5, δ = "),
+        ("synthetic rows, variant", "rows of real people, variant", "card.md does not state"),
+        (
+            "| PAY | pub strat coinpress | ",
+            "| PAY | pub strat coinpress | 1",
+            "card.md and means.json state different means of 'PAY'",
+        ),
     ],
 )
 def test_a_card_for_people_that_says_otherwise_is_found(told, old, new, fault):
@@ -499,7 +506,7 @@ def test_a_part_of_the_price_below_nothing_is_found(of_card):
         cheaper_throughout(card, 0.01)
         card["guarantee"]["split_of_rho"] = parts | {"rounding": card["guarantee"]["rho"] - sum(parts.values())}
 
-    assert of_card(lambda copy: rewrite_card(copy, change)) == ["a part of ρ on the card is less than nothing"]
+    assert of_card(lambda copy: rewrite_card(copy, change)) == ["a part of ρ on the card is negative"]
 
 
 def test_a_choice_that_costs_less_than_nothing_is_found(of_card):
@@ -512,14 +519,14 @@ def test_a_choice_that_costs_less_than_nothing_is_found(of_card):
             lambda found: found["measurements"][1].update(choices=found["measurements"][1]["choices"] - less),
         )
 
-    assert of_card(change) == ["a choice costs less than nothing"]
+    assert of_card(change) == ["the cost of a selection is negative"]
 
 
 def test_choices_that_some_measurements_lack_are_found(of_card):
     (fault, *_) = of_card(
         lambda copy: rewrite(copy / "measurements" / "all.json", lambda found: found["measurements"][1].pop("choices"))
     )
-    assert fault.startswith("what choices cost is published with some measurements")
+    assert fault.startswith("the cost of selections is published for some measurements")
 
 
 def test_caveats_of_another_synthesizer_do_not_spare_the_check_of_a_price(of_card):
@@ -532,7 +539,7 @@ def test_caveats_of_another_synthesizer_do_not_spare_the_check_of_a_price(of_car
         card["guarantee"]["caveats"] = ["floating point"]
 
     found = of_card(lambda copy: rewrite_card(copy, change))
-    assert any("names one of ours" in fault for fault in found)
+    assert any("names a synthesizer of equistrata" in fault for fault in found)
     assert any("but the card says" in fault for fault in found)
 
 
@@ -541,10 +548,10 @@ def test_caveats_of_another_synthesizer_do_not_spare_the_check_of_a_price(of_car
     [
         (lambda card: card["strata"].update(count=7), "that there are 7 strata, but there are 2"),
         (lambda card: card["strata"].update(weights="file 'w.csv'"), "says that weights are public, but its settings"),
-        (lambda card: card.update(mechanism="exact"), "calls the mechanism 'exact'"),
+        (lambda card: card.update(mechanism="exact"), "names the mechanism 'exact'"),
         (lambda card: card.update(private=False), "the noise was seeded"),
-        (lambda card: card.update(groups=[]), "does not say what several units together pay"),
-        (lambda card: card["config"].update(synthesizer="smartnoise-mst"), "and none of its caveats"),
+        (lambda card: card.update(groups=[]), "does not state the price of several units together"),
+        (lambda card: card["config"].update(synthesizer="smartnoise-mst"), "but lists none of its caveats"),
     ],
 )
 def test_a_card_that_contradicts_its_own_settings_is_found(of_card, change, fault):
@@ -597,7 +604,7 @@ def test_a_measurement_in_a_file_that_is_not_read_is_found(of_card):
         shutil.copy(copy / "measurements" / "all.json", copy / "measurements" / "SEX=1.json")
 
     (fault,) = of_card(change)
-    assert fault.startswith("measurements/ holds files that are no part of a release")
+    assert fault.startswith("measurements/ has files that do not belong to a release")
 
 
 def _with_rows(change):
@@ -621,10 +628,10 @@ def _mixed(name, within=()):
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        (lambda rows: rows.assign(SEX=3 - rows["SEX"]), "the strata have other shares of the rows"),
+        (lambda rows: rows.assign(SEX=3 - rows["SEX"]), "the shares of the strata in the rows do not follow"),
         (lambda rows: rows.sample(500, random_state=0), "there are 500 rows, but the measurements lead to"),
-        (_mixed("MAR", ["SEX"]), "the rows have another relation of 'AGEP' and 'MAR'"),
-        (_mixed("SEX"), "the rows of strata have other shares of 'MIL'"),
+        (_mixed("MAR", ["SEX"]), "the relation of 'AGEP' and 'MAR' in the rows does not follow"),
+        (_mixed("SEX"), "the shares of 'MIL' in the rows of strata do not follow"),
     ],
 )
 def test_rows_of_other_groups_and_relations_are_found(edited, change, fault):
@@ -646,7 +653,7 @@ def test_a_mean_that_counts_contradict_is_found(told):
 
 
 def test_means_that_were_paid_for_and_are_not_there_are_found(told):
-    assert any("which was paid for" in fault for fault in told(lambda copy: (copy / "means.json").unlink()))
+    assert any("although its price was paid" in fault for fault in told(lambda copy: (copy / "means.json").unlink()))
 
 
 @pytest.mark.parametrize(
@@ -674,7 +681,7 @@ def test_sizes_of_strata_that_were_measured_one_by_one_are_compared(tmp_path):
     (folder / MANIFEST).unlink()
     write_manifest(folder)
     (fault,) = faults(Release.open(folder))
-    assert fault.startswith("the strata have other shares")
+    assert fault.startswith("the shares of the strata")
 
 
 def test_the_card_for_people_is_compared_where_nothing_is_measured(told):
@@ -686,5 +693,5 @@ def test_the_card_for_people_is_compared_where_nothing_is_measured(told):
         (copy / "card.md").write_text(text.replace("**ε = 0.5,", "**ε = 0.05,"), "utf-8")
 
     found = told(change)
-    assert any(fault.startswith("card.md does not say ε = 0.5") for fault in found)
+    assert any(fault.startswith("card.md does not state ε = 0.5") for fault in found)
     assert not any("means.json" in fault for fault in found)

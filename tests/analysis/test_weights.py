@@ -203,7 +203,7 @@ def test_what_totals_make_too_large_is_refused_with_what_helps(monkeypatch):
     answers = answers_of(people(0, 500), 1.0, 0)
     answers.controls = Controls(("G", "X"), (None, None), np.ones((3, 4)), "a file")
     monkeypatch.setattr("equistrata.analysis.bases.weights.MOST_SUMS", 12 * PW.size)
-    with pytest.raises(InputError, match="cells of G, Y, X, PW, are too many; name fewer columns"):
+    with pytest.raises(InputError, match="cells of G, Y, X, PW, are too many; give fewer columns"):
         answers.estimate("proportion", {"Y": 1})
 
 
@@ -243,7 +243,7 @@ def test_a_change_is_of_people_in_both_releases():
         SCHEMA.select(["G", "Y", "X"]),
         Answers(Evidence.of(Strata.over(SCHEMA.select(["G", "Y", "X"]), ()), {(): []}, mechanism("mst"))),
     )
-    with pytest.raises(InputError, match="compare rows of both"):
+    with pytest.raises(InputError, match="compare rows in both"):
         changes(sides[0], bare, "proportion", {"Y": 1})
     others = answers_of(people(2).assign(PW=1), 5.0, 2)
     found = changes(sides[0], Side("3", SCHEMA.select(["G", "Y", "X"]), others), "count", weighted=False)
@@ -260,13 +260,13 @@ def test_what_is_not_answered_about_people_is_refused():
         (("proportion", {"Y": 1}, ["PW"]), "is the survey weight"),
         (("independence", "Y", ["G"]), "cannot be estimated for people"),
         (("logit", {"Y": 1}, ["G"]), "cannot be estimated for people"),
-        (("proportion", {"Y": 1}, ["G", "X"]), "measured G, Y, X never all together"),
+        (("proportion", {"Y": 1}, ["G", "X"]), "did not measure G, Y, X all together"),
     ]:
         with pytest.raises(InputError, match=words):
             answers.estimate(*question)
     assert answers.estimate("independence", "Y", ["G"], weighted=False)["counted"][0] == "rows of the file"
     nobody = answers_of(frame.assign(PW=0), 1e-3, 0)
-    with pytest.raises(InputError, match="adds up to nothing"):
+    with pytest.raises(InputError, match="adds up to zero"):
         nobody.estimate("proportion", {"Y": 1})
 
 

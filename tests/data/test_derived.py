@@ -46,27 +46,29 @@ def test_a_derived_column_is_of_no_table_and_of_no_model():
     frame = pd.DataFrame([{"AGE": 3, "PAY": 1, "BORN": "2001-01-01", "RACE": "w"}])
     assert len(CodedTable.encode(frame, with_it)) == 1
     assert with_it.select(["AGE"]).published[1:] == (with_it.derived[0].column,)
-    with pytest.raises(InputError, match="column 'GROUP' is derived from 'AGE', and released with it; name that"):
+    with pytest.raises(
+        InputError, match="column 'GROUP' is derived from 'AGE' and is released with it; give 'AGE' instead"
+    ):
         with_it.select(["GROUP"])
 
 
 @pytest.mark.parametrize(
     ("declared", "said"),
     [
-        ({"from": "NONE", "bins": [0, 1]}, "follows from 'NONE', which is no declared column"),
+        ({"from": "NONE", "bins": [0, 1]}, "is derived from 'NONE', which is not a declared column"),
         ({"from": "AGE", "bins": [0, 14]}, "do not reach from 0 to 99, the bounds of 'AGE'"),
-        ({"from": "AGE", "bins": [0, 64, 14, 99]}, "ascending edges, closed on the right"),
+        ({"from": "AGE", "bins": [0, 64, 14, 99]}, "ascending edges (closed on the right)"),
         ({"from": "AGE", "bins": [0, 99, 120]}, "has a bin outside the bounds of 'AGE'"),
         ({"from": "AGE", "bins": [0, "x", 99]}, "edges that are numbers"),
-        ({"from": "AGE", "groups": {"a": [1]}}, "needs 'bins' if it follows from numbers"),
+        ({"from": "AGE", "groups": {"a": [1]}}, "needs 'bins' if its source has numbers"),
         ({"from": "AGE", "bins": [0, 14, 99], "labels": ["a"]}, "needs as many 'labels' as it has bins"),
-        ({"from": "AGE", "bins": [0, 14, 99], "labels": ["a", "a"]}, "has two values of one name"),
-        ({"from": "AGE", "bins": [0, 14, 99], "labels": ["a", "refused"]}, "has two values of one name"),
-        ({"from": "AGE", "bins": [0, 14, 99], "labels": ["a", "NA"]}, "has the value 'NA', which is no short text"),
+        ({"from": "AGE", "bins": [0, 14, 99], "labels": ["a", "a"]}, "has two values with the same name"),
+        ({"from": "AGE", "bins": [0, 14, 99], "labels": ["a", "refused"]}, "has two values with the same name"),
+        ({"from": "AGE", "bins": [0, 14, 99], "labels": ["a", "NA"]}, "has the value 'NA', which is not a short text"),
         ({"from": "AGE", "bins": [0, 14, 99], "edges": [0]}, "edges"),
-        ({"from": "BORN", "bins": [2000, 2010]}, 'edges that are dates, as "2024-12-31"'),
-        ({"from": "RACE", "bins": [0, 1]}, "else 'groups'"),
-        ({"from": "RACE", "groups": {"no": ["w"]}}, "leaves 'b' of 'RACE' out"),
+        ({"from": "BORN", "bins": [2000, 2010]}, 'edges that are dates, such as "2024-12-31"'),
+        ({"from": "RACE", "bins": [0, 1]}, "'groups' if its source has listed values"),
+        ({"from": "RACE", "groups": {"no": ["w"]}}, "has no group for the value 'b' of 'RACE'"),
         ({"from": "RACE", "groups": {"no": ["w", "b"], "yes": ["b", "a"]}}, "has 'b' in two groups"),
         ({"from": "RACE", "groups": {"no": ["w", "z"]}}, "has 'z' in the group 'no', which is not a value"),
     ],
@@ -89,7 +91,9 @@ def test_bins_are_named_by_their_exact_ends():
     [("default", ["PAY", "GROUP"]), ("target", "GROUP"), ("rules", ["GROUP == 'child' or PAY > 500"])],
 )
 def test_rules_and_defaults_name_the_source(key, value):
-    with pytest.raises(InputError, match="names 'GROUP', which is derived after drawing; name 'AGE'"):
+    with pytest.raises(
+        InputError, match="names 'GROUP', which is derived from 'AGE' after drawing; name 'AGE' instead"
+    ):
         Schema.from_dict({"columns": COLUMNS | DERIVED, key: value}, "people")
 
 
@@ -117,7 +121,7 @@ def test_a_schema_json_whose_derived_column_follows_from_nothing_is_refused(forg
 
 @pytest.mark.parametrize("name", [5, "", " "])
 def test_a_name_that_is_no_text_is_refused(name):
-    with pytest.raises(InputError, match=r"no text to YAML|without a name"):
+    with pytest.raises(InputError, match=r"not read as a text|without a name"):
         Schema.from_dict({"columns": COLUMNS | {name: DERIVED["GROUP"]}}, "people")
 
 

@@ -98,22 +98,22 @@ impossible: [{age: "<5", sex: 1}]
 @pytest.mark.parametrize(
     ("column", "fault", "said"),
     [
-        ("sex", "missing cells", "write missing: -1, and add -1 to 'values'"),
-        ("job", "missing cells", 'write missing: "missing", and add "missing" to \'values\''),
-        ("kind", "missing cells", 'write missing: "missing"'),
-        ("age", "missing cells", "write missing: own"),
+        ("sex", "missing cells", "declare missing: -1, and add -1 to 'values'"),
+        ("job", "missing cells", 'declare missing: "missing", and add "missing" to \'values\''),
+        ("kind", "missing cells", 'declare missing: "missing"'),
+        ("age", "missing cells", "declare missing: own"),
         ("sex", "undeclared values", "'recode'"),
         (
             "age",
             "not numbers",
-            'codes: {N: "not asked"}; if the file writes decimals otherwise, declare file: {decimal: "."} and, if it',
+            'codes: {N: "not asked"}; if the file uses another decimal sign, declare file: {decimal: "."}, and',
         ),
-        ("age", "not whole numbers", "take 'integer: true' away"),
+        ("age", "not whole numbers", "remove 'integer: true'"),
         ("age", "out of bounds", "widen 'lower' and 'upper'"),
         ("born", "not dates", "(now %d.%m.%Y)"),
-        ("age", "impossible", "take the rule out of 'impossible'"),
-        ("sex", "no such column", "the header line has 'Sex ' for 'sex'; write one of them as the other"),
-        ("job", "no such column", "take it out of 'columns' and 'default'"),
+        ("age", "impossible", "remove the rule from 'impossible'"),
+        ("sex", "no such column", "the header line has 'Sex ' instead of 'sex'; use the same spelling in both"),
+        ("job", "no such column", "remove it from 'columns' and 'default'"),
     ],
 )
 def test_each_fault_says_what_to_write(column, fault, said):
@@ -126,9 +126,9 @@ def test_each_fault_says_what_to_write(column, fault, said):
 def test_a_value_that_is_declared_except_for_blanks_line_breaks_or_case_is_said(cell):
     schema = Schema.from_dict({"columns": {"a": {"values": ["x y", "z"]}}}, "people.yaml")
     (found,) = misfits([pd.DataFrame({"a": [cell, "z", "other"]})], schema)[1]
-    assert "except for blanks, line breaks, case or zeros in front" in remedy(found, schema)
+    assert "differ from declared values only in blanks, line breaks, case or leading zeros" in remedy(found, schema)
     (found,) = misfits([pd.DataFrame({"a": ["other", "z"]})], schema)[1]
-    assert "except" not in remedy(found, schema)
+    assert "differ" not in remedy(found, schema)
 
 
 def told(cells, spec, file="{}"):
@@ -139,18 +139,18 @@ def told(cells, spec, file="{}"):
 
 def test_how_a_file_may_write_numbers_is_never_guessed():
     said = told(["1.234,50 €", "17,25 €"], "{lower: 0, upper: 9999}", '{delimiter: ";"}')
-    assert said.startswith("list texts with a meaning")
-    assert 'file: {decimal: ","} and, if it has them, thousands' in said
-    assert told(["1.234", "12.5"], "{lower: 0, upper: 99999, integer: true}") == "take 'integer: true' away"
+    assert said.startswith("list texts such as N")
+    assert 'file: {decimal: ","}, and also thousands' in said
+    assert told(["1.234", "12.5"], "{lower: 0, upper: 99999, integer: true}") == "remove 'integer: true'"
 
 
 def test_dates_in_another_layout_or_in_two():
     spec = '{type: date, lower: "2020-01-01", upper: "2020-12-31"}'
     said = told(["2020-01-05", "05.01.2020"], spec)
-    assert said.startswith('write how the file has them, as format: ["%Y-%m-%d", "%d.%m.%Y"] (now %Y-%m-%d)')
+    assert said.startswith('declare the format of the file with format: ["%Y-%m-%d", "%d.%m.%Y"] (now %Y-%m-%d)')
     said = told(["15.01.2020", "05.01.2020"], spec)  # none of the dates has the declared format
-    assert said.startswith('write how the file has them, as format: "%d.%m.%Y" (now %Y-%m-%d)')
-    assert told(["soon", "later"], spec).startswith('write how the file has them, as format: "%d.%m.%Y" (now')
+    assert said.startswith('declare the format of the file with format: "%d.%m.%Y" (now %Y-%m-%d)')
+    assert told(["soon", "later"], spec).startswith('declare the format of the file, such as format: "%d.%m.%Y" (now')
 
 
 @pytest.mark.parametrize("declared", ["%d/%m/%Y", "%Y-%m-%d"])
@@ -158,7 +158,7 @@ def test_days_that_may_be_months_are_advised_in_one_layout(declared):
     column = {"type": "date", "format": declared, "lower": "2000-01-01", "upper": "2020-12-31"}
     cells = [f"{day:%m/%d/%Y}" for day in pd.date_range("2004-01-01", "2004-12-31")]
     said = told(cells, column)
-    assert said.startswith(f'write how the file has them, as format: "%m/%d/%Y" (now {declared})'), said
+    assert said.startswith(f'declare the format of the file with format: "%m/%d/%Y" (now {declared})'), said
     # If a file contains both formats, neither format can parse all of the dates. A schema with both formats raises an
     # error.
     mixed = told([*cells, "31/12/2004", "2004-05-06"], column)
@@ -169,7 +169,7 @@ def test_days_that_may_be_months_are_advised_in_one_layout(declared):
 @pytest.mark.parametrize("spec", ['{type: date, lower: "2020-01-01", upper: "2020-12-31"}', "{lower: 0, upper: 1440}"])
 def test_times_of_day_are_no_type_and_what_to_write_instead_is_said(spec):
     said = told(["08:30", "23:59:10", "soon"], spec)
-    assert said.startswith("each is a time of day, which is no type here; write minutes of the day into the file")
+    assert said.startswith("each is a time of day, which is not supported; write it into the file as minutes")
 
 
 @pytest.mark.parametrize("spec", ["{lower: 0, upper: 9999}", "{type: date, lower: 2020-01-01, upper: 2020-12-31}"])
@@ -205,6 +205,6 @@ def test_what_is_wrong_with_a_survey_weight_is_not_mended_in_the_schema():
         frame = pd.DataFrame({"A": [1, 1], "W": [99.0, cell]})
         _, (found,) = misfits([frame], schema)
         assert (found.fault, found.cells) == (fault, 1)
-        assert remedy(found, schema).startswith("correct these cells, or leave their rows out")
-        with pytest.raises(InputError, match=r"'W', the survey weight, .*; correct these cells"):
+        assert remedy(found, schema).startswith("each row needs a weight of at least 0, so correct these cells")
+        with pytest.raises(InputError, match=r"'W', the survey weight, .*; each row needs a weight"):
             CodedTable.encode(frame, schema)

@@ -33,8 +33,8 @@ def test_every_mistake_is_told():
         "column 'age' of schema people.yaml needs 'integer' to be true",
         "column 'age' of schema people.yaml needs 'missing' to be 'own'",
         "column 'age' of schema people.yaml has the unknown key 'colour'",
-        "column 'sex' of schema people.yaml has words for 3",
-        "column 'sex' of schema people.yaml sends 'others' to 9",
+        "column 'sex' of schema people.yaml has a label for 3",
+        "column 'sex' of schema people.yaml maps 'others' to 9",
         "column 'pay' of schema people.yaml needs 'lower' to be less than 'upper'",
         "column 'pay' of schema people.yaml needs 'sigma'",
         "unknown column 'nobody'",
@@ -126,5 +126,5 @@ def test_marks_of_rows_are_one_problem_and_the_rest_is_checked():
     schema, problems = schema_problems(yaml.safe_load(text), "people.yaml")
     assert schema.names == ("a", "c")
     assert len(problems) == 2
-    assert 'as confirmed: ["a", "b"]' in problems[0]
+    assert 'under confirmed: ["a", "b"]' in problems[0]
     assert "'lower' to be less than 'upper'" in problems[1]

@@ -127,7 +127,7 @@ def test_rules_take_codes_and_their_words_and_ranges_leave_them_out():
         "['<10', N]": (0, 3), "'>=0'": (0, 1), "4": (4,),
     }.items():  # fmt: skip
         assert schema_of(TEXT, rule.format(each)).impossible[0].codes[0] == codes
-    with pytest.raises(InputError, match=r"no range; .* \(or 'not applicable', 'refused', 'missing'\)"):
+    with pytest.raises(InputError, match=r"not a range; .* \(or 'not applicable', 'refused', 'missing'\)"):
         schema_of(TEXT, rule.format("no"[:1]))
 
 
@@ -137,11 +137,11 @@ BAD = {
     "codes: {N: ''}": "needs 'codes' to be a mapping",
     "codes: {no: refused}": "keys of 'codes' to be numbers or quoted text",
     "codes: {' ': refused}": "keys of 'codes' to be numbers or quoted text",
-    "codes: {7: seven}": "has the code 7, which is a number that its rows may hold",
-    "codes: {'7.0': seven}": "has the code '7.0', which is a number that its rows may hold",
-    "codes: {-9: a, '-9.0': b}": "has two 'codes' that read as one",
+    "codes: {7: seven}": "has the code 7, which is also a number",
+    "codes: {'7.0': seven}": "has the code '7.0', which is also a number",
+    "codes: {-9: a, '-9.0': b}": "has the same code twice in 'codes'",
     "codes: {-9: a}, missing: -8": "'own' or a number between its bounds, or one of 'codes'",
-    "lower: 10, edges: [10, 30, 99], release: index, codes: {1: a}": "has the code 1, which is a number",
+    "lower: 10, edges: [10, 30, 99], release: index, codes: {1: a}": "has the code 1, which is also a number",
 }
 
 
@@ -154,7 +154,7 @@ def test_codes_that_make_no_sense(given):
 
 
 def test_categorical_columns_have_no_codes():
-    with pytest.raises(InputError, match="list them among its 'values'"):
+    with pytest.raises(InputError, match="list the codes under 'values'"):
         Schema.from_dict(yaml.safe_load("columns: {x: {values: [1], codes: {N: none}}}"))
 
 

@@ -181,22 +181,22 @@ def test_an_absent_column(people):
 
 BROKEN = {
     "empty.csv": (b"", "is empty; it needs a header"),
-    "empty.parquet": (b"", "not a Parquet file"),
+    "empty.parquet": (b"", "as a Parquet file"),
     "blank.csv": (b"\n\n", "is empty; it needs a header"),
     "header.csv": (b"sex,age\n", "holds no rows"),
     "latin.csv": ("sex,age\nhäßlich-8675309,1\n".encode("latin-1"), "not UTF-8"),
     "latin_header.csv": ("säx,age\n8675309,1\n".encode("latin-1"), "not UTF-8"),
     "utf16.csv": ("sex,age\n8675309,1\n".encode("utf-16"), "zero bytes"),
     "binary.csv": (bytes(range(128, 256)) * 4, "not UTF-8"),
-    "text.parquet": (b"sex,age\n8675309,1\n", "not a Parquet file"),
+    "text.parquet": (b"sex,age\n8675309,1\n", "as a Parquet file"),
     "headless.csv": (b"8675309,canary\n8675309,canary\n", "has no column 'sex' in its header line"),
     "wide_rows.csv": (
         b"sex,age\n8675309,1,2\n8675309,1,2\n",
-        "not well-formed CSV: line 2 has 3 cells, and the header 2",
+        "not well-formed CSV: line 2 has 3 cells, but the header has 2",
     ),
     "narrow_row.csv": (
         b"\r\nsex,age\r\n1,2\r\n\r\n8675309\r\n",
-        "not well-formed CSV: line 5 has 1 cell, and the header 2",
+        "not well-formed CSV: line 5 has 1 cell, but the header has 2",
     ),
     "long_row.csv": (
         b'sex,age\n1,"2\n3"\n8675309,"\n\n",1\n',
@@ -204,10 +204,10 @@ BROKEN = {
     ),
     "quote.csv": (
         b'sex,age\n"8675309,1\n2,3\n',
-        "CSV: the row from line 2 to 3 has 1 cell, .* a quote in it is not closed",
+        "CSV: the row from line 2 to 3 has 1 cell, .* a quotation mark is not closed",
     ),
-    "last_quote.csv": (b'sex,age\n8675309,"1\n2,3\n', "the row from line 2 to 3 has no end; perhaps a quote in"),
-    "one_cell.csv": (b'sex,age\n8675309,"' + b"1\n" * 200_000, "a cell of the row from line 2 on is too long"),
+    "last_quote.csv": (b'sex,age\n8675309,"1\n2,3\n', "the row from line 2 to 3 has no end; perhaps a quotation mark"),
+    "one_cell.csv": (b'sex,age\n8675309,"' + b"1\n" * 200_000, "a cell in the row that starts at line 2 is too long"),
 }
 
 
@@ -245,7 +245,7 @@ def test_a_table_of_other_columns_is_not_called_ragged(tmp_path):
     """Regression test for an error about the number of cells in a line, which was due to the decimal separator."""
     path = tmp_path / "pay.csv"
     path.write_text("name;gross;net\nA;1,5;1,2\n")
-    with pytest.raises(InputError, match=r"'pay.csv' has no column 'sex' in its header line; .* declare its delimiter"):
+    with pytest.raises(InputError, match=r"'pay.csv' has no column 'sex' in its header line; .* declare the delimiter"):
         FileSource(str(path)).check(["sex", "age"])
     read = FileSource(str(path), dialect=Dialect(delimiter=";")).read(["gross"])
     assert read["gross"].tolist() == ["1,5"]
@@ -269,7 +269,7 @@ def test_a_cut_off_parquet_file(tmp_path):
     ROWS.to_parquet(whole)
     cut.write_bytes(whole.read_bytes()[:-20])
     for read in (whole_rows, batched):
-        with pytest.raises(InputError, match="not a Parquet file"):
+        with pytest.raises(InputError, match="as a Parquet file"):
             read(FileSource(str(cut)), ["sex"])
 
 
@@ -277,7 +277,9 @@ def test_a_column_of_lists_or_records_is_refused_by_its_name(tmp_path):
     for nested in ([[1, 2]] * len(ROWS), [{"first": 1}] * len(ROWS)):
         ROWS.assign(home=nested).to_parquet(tmp_path / "nested.parquet")
         source = FileSource(str(tmp_path / "nested.parquet"))
-        with pytest.raises(InputError, match=r"column 'home' of file 'nested.parquet' holds lists or records, not one"):
+        with pytest.raises(
+            InputError, match=r"column 'home' of file 'nested.parquet' holds lists or records; write a column"
+        ):
             source.read(["sex", "home"])
         source.read(["sex"])
 
@@ -305,7 +307,7 @@ def test_a_csv_file_with_a_column_twice(header, tmp_path):
     with pytest.raises(InputError, match="two columns named 'sex'"):
         source.check(["sex", "age"])
     source.check(["age"])  # a column that is not read can have any name
-    with pytest.raises(InputError, match=r"columns 1 and \d of one name"):
+    with pytest.raises(InputError, match=r"columns 1 and \d with the same name"):
         read_frame(path)
 
 
@@ -395,9 +397,9 @@ def test_a_small_acs_file(tmp_path):
     [
         (b"", "psam_p50.csv' is empty"),
         (ACS_HEADER + b"P,1,50,\xff8675309,4\n", "psam_p50.csv' is not UTF-8 text"),
-        (b"RT,SEX\nP,8675309\nP,1,2,8675309\n", "line 3 has 4 cells, and the header 2"),
-        (ACS_HEADER + b"P,1,50,1,40\nP,2,50", "line 3 has 3 cells, and the header 5"),
-        (ACS_HEADER + b"P,1,50,1,40\nP,2,50,2,5", "the last line of ACS file .* has no end, so it is cut off"),
+        (b"RT,SEX\nP,8675309\nP,1,2,8675309\n", "line 3 has 4 cells, but the header has 2"),
+        (ACS_HEADER + b"P,1,50,1,40\nP,2,50", "line 3 has 3 cells, but the header has 5"),
+        (ACS_HEADER + b"P,1,50,1,40\nP,2,50,2,5", "ACS file .* is cut off: its last line has no line break"),
     ],
 )
 def test_broken_acs_files(content, told, tmp_path):
@@ -412,7 +414,7 @@ def test_broken_acs_files(content, told, tmp_path):
 @pytest.mark.parametrize("states", [("VT", "VT"), ("VT", "NY", "VT")])
 def test_a_state_that_is_named_twice_is_refused(states, tmp_path):
     acs_file(tmp_path, ACS_HEADER + b"P,1,50,1,40\n")
-    with pytest.raises(InputError, match="state 'VT' is named twice, so it would count twice"):
+    with pytest.raises(InputError, match="state 'VT' is given twice, so it would count twice"):
         FolktablesSource(states, root_dir=str(tmp_path)).read(["SEX"])
 
 
@@ -423,7 +425,9 @@ def test_an_acs_file_is_held_against_its_archive(tmp_path):
         archive.write(folder / "psam_p50.csv", "psam_p50.csv")
     assert len(source.read(["SEX"])) == 2
     (folder / "psam_p50.csv").write_bytes(ACS_HEADER + b"P,1,50,1,40\n")
-    with pytest.raises(InputError, match=r"is not the one in csv_pvt.zip beside it; delete it, and fetch it again"):
+    with pytest.raises(
+        InputError, match=r"differs from the file in csv_pvt.zip in the same folder; delete it, and download it"
+    ):
         source.read(["SEX"])
 
 
@@ -450,7 +454,7 @@ def test_only_a_whole_download_is_kept(tmp_path, monkeypatch, fault, year, name)
     source = FolktablesSource(("VT",), year, root_dir=str(tmp_path), download=True)
     for _ in range(2):
         if fault:
-            with pytest.raises(InputError, match="could not be downloaded whole"):
+            with pytest.raises(InputError, match="could not be downloaded completely"):
                 source.read(["SEX"])
         else:
             assert len(source.read(["SEX"])) == 1000
@@ -473,7 +477,7 @@ def test_an_acs_file_that_may_be_downloaded_is_not_looked_into(tmp_path):
 
 def test_an_absent_acs_state_in_a_folder_that_exists(tmp_path):
     source = acs_file(tmp_path, ACS_HEADER)
-    with pytest.raises(InputError, match="no ACS person file for NY"):
+    with pytest.raises(InputError, match="has no ACS person file for NY"):
         FolktablesSource(("NY",), root_dir=source.root_dir).read(["SEX"])
     with pytest.raises(InputError, match="no ACS files in"):
         FolktablesSource(("VT",), year=2019, root_dir=source.root_dir).read(["SEX"])
@@ -553,7 +557,7 @@ def test_what_is_there_and_no_file_is_called_that(name, tmp_path):
 def test_a_name_that_differs_by_case_or_blanks_is_said(tmp_path, name):
     path = tmp_path / "people.csv"
     path.write_text(f"{name},canary\n1,2\n")
-    said = f"file 'people.csv' has {name!r} in its header line, and 'sex' is declared or named; write one of them as"
+    said = f"file 'people.csv' has {name!r} in its header line instead of 'sex'; use the same spelling"
     with pytest.raises(InputError, match=said) as refused:
         FileSource(str(path)).check(["sex"])
     assert "canary" not in str(refused.value)
@@ -563,12 +567,12 @@ def test_a_name_that_differs_by_case_or_blanks_is_said(tmp_path, name):
 def test_a_quote_that_is_not_closed_does_not_swallow_rows(tmp_path, columns):
     path = tmp_path / "people.csv"
     path.write_text('sex,age\n1,2\n8675309,"3\n1,2\n1,2\n')
-    said = "the row from line 3 to 5 has no end; perhaps a quote in it is not closed"
+    said = "the row from line 3 to 5 has no end; perhaps a quotation mark is not closed"
     for read in (whole_rows, batched):
         with pytest.raises(InputError, match=said):
             read(FileSource(str(path)), columns)
     path.write_text('sex,age\n1,2\n1,"3')
-    with pytest.raises(InputError, match="line 3 has no end; perhaps a quote in it is not closed"):
+    with pytest.raises(InputError, match="line 3 has no end; perhaps a quotation mark is not closed"):
         whole_rows(FileSource(str(path)), columns)
 
 

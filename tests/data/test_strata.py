@@ -138,8 +138,8 @@ def test_assemble_when_only_the_stratum_column_needs_wide_codes():
     ("columns", "told"),
     [
         (["race"], "unknown column 'race'"),
-        ("sex", "strata is 'sex'; give a list of column names"),
-        (["sex", "sex"], "named twice"),
+        ("sex", "strata is 'sex', but must be a list; give a list of column names"),
+        (["sex", "sex"], "given twice"),
         (["sex", "age", "job", "pay"], "use up every column"),
         (["income"], "'income' is numeric and has no bins"),
     ],
@@ -168,12 +168,12 @@ def test_file_names_of_long_labels_fit_and_differ():
 
 
 @pytest.mark.parametrize(
-    ("columns", "told"), [(5, "100,000 strata"), (6, "1,000,000 strata"), (19, r"10\^19 and more strata")]
+    ("columns", "told"), [(5, "100,000 strata"), (6, "1,000,000 strata"), (19, r"at least 10\^19 strata")]
 )
 def test_too_many_strata_are_counted_before_they_are_listed(columns, told):
     schema = Schema("wide", tuple(Column(f"c{n}", values=tuple(range(10))) for n in range(20)))
     begun = time.process_time()
-    with pytest.raises(InputError, match=told + ", more than 10,000; cut by fewer columns"):
+    with pytest.raises(InputError, match=told + ", but the maximum is 10,000; use fewer columns"):
         Strata.over(schema, [f"c{n}" for n in range(columns)])
     assert time.process_time() - begun < 1
     assert len(Strata.over(schema, [f"c{n}" for n in range(4)]).keys) == 10_000

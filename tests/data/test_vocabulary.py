@@ -40,7 +40,7 @@ def test_an_open_column_has_no_codes_until_its_values_are_found() -> None:
             }
         ),
     ):
-        with pytest.raises(InputError, match="column 'TOWN' is declared as 'values: open', and only a release finds"):
+        with pytest.raises(InputError, match="column 'TOWN' is declared as 'values: open', so its values are unknown"):
             needs_codes()
     with pytest.raises(InputError, match=r"stratum column 'TOWN' is declared as 'values: open'.* list its values"):
         Strata.over(schema, ["TOWN"])
@@ -54,12 +54,12 @@ def test_an_open_column_has_no_codes_until_its_values_are_found() -> None:
 @pytest.mark.parametrize(
     ("town", "said"),
     [
-        ({"recode": {"a": "b"}}, "has 'recode', which needs listed 'values'"),
-        ({"labels": {"a": "b"}}, "has 'labels', which needs listed 'values'"),
-        ({"codes": {"a": "b"}}, "has 'codes', which needs listed 'values'"),
-        ({"type": "ordinal"}, "the order of its values says nothing"),
+        ({"recode": {"a": "b"}}, "has 'recode', which is only allowed if 'values' is a list"),
+        ({"labels": {"a": "b"}}, "has 'labels', which is only allowed if 'values' is a list"),
+        ({"codes": {"a": "b"}}, "has 'codes', which is only allowed if 'values' is a list"),
+        ({"type": "ordinal"}, "so its values have no order"),
         ({"others": 5}, "needs 'others' to be a short text"),
-        ({"others": None}, "needs a name in 'others'"),
+        ({"others": None}, "needs a name for rare values in 'others'"),
         ({"missing": "=1"}, "needs 'missing' to be a short text"),
         ({"lower": 0, "upper": 1}, "needs either 'values'"),
     ],

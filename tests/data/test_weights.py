@@ -43,13 +43,13 @@ def test_negative_noisy_counts_count_as_nobody():
 
 @pytest.mark.parametrize("sizes", [[0, 0, 0, 0], [-1, -2, -3, 0], [np.nan, 1, 1, 1], [np.inf, 1, 1, 1]])
 def test_sizes_that_are_no_sizes(sizes):
-    with pytest.raises(InputError, match="sum to nothing"):
+    with pytest.raises(InputError, match="have no positive sum"):
         PublicWeights.from_counts(dict(zip(STRATA.keys, sizes, strict=True)), STRATA, "x")
 
 
 def test_missing_and_unknown_strata():
     counts = dict.fromkeys(STRATA.keys, 1.0)
-    with pytest.raises(InputError, match=r"miss stratum sex=2,age=1; .*4 of them"):
+    with pytest.raises(InputError, match=r"lack the stratum sex=2,age=1; .*4 of them"):
         PublicWeights.from_counts(dict.fromkeys(STRATA.keys[:-1], 1.0), STRATA, "x")
     with pytest.raises(InputError, match="not declared"):
         PublicWeights.from_counts(counts | {(3, 0): 1.0}, STRATA, "x")
@@ -84,10 +84,10 @@ def test_text_strata_from_a_table():
 @pytest.mark.parametrize(
     ("table", "told"),
     [
-        (frame([1, 1, 1], keys=STRATA.keys[:3]), "miss stratum sex=2,age=1"),
+        (frame([1, 1, 1], keys=STRATA.keys[:3]), "lack the stratum sex=2,age=1"),
         (frame([1, 1], keys=[(1, 0), (1, 0)]), "lists sex=1,age=0, which is listed twice; .* --weight-column count"),
-        (frame([1, 1], keys=[(1, 0), (3, 0)]), "lists sex=3,age=0, which is no declared stratum"),
-        (frame([1, 1, 1, -1]), "'count' of .* a non-negative number in each row, and row 4 has none"),
+        (frame([1, 1], keys=[(1, 0), (3, 0)]), "lists sex=3,age=0, which is not a declared stratum"),
+        (frame([1, 1, 1, -1]), "'count' of .* a non-negative number in each row, but row 4 has none"),
         (frame([1, 1, 1, "many"]), "non-negative number"),
         (frame([1, 1, 1, None]), "non-negative number"),
         (frame([1, 1, 1, np.inf]), "non-negative number"),
@@ -96,10 +96,13 @@ def test_text_strata_from_a_table():
         (frame([10, 20, 30, 40], "share"), "sum to 100, not to 1"),
         (frame([np.inf, 0, 0, 0], "share"), "non-negative number"),
         (frame([1, 1, 1, 1], "people"), "has the columns sex, age, people, of which none .* --weight-column rows"),
-        (frame([1, 1, 1, 1]).assign(Share=1), "has the columns sex, age, count, Share, of which several hold sizes"),
-        (frame([1, 1, 1, 1]).drop(columns="age"), "lacks column 'age'; its columns are sex, count"),
+        (
+            frame([1, 1, 1, 1]).assign(Share=1),
+            "has the columns sex, age, count, Share, of which several have a usual name",
+        ),
+        (frame([1, 1, 1, 1]).drop(columns="age"), "has no column 'age'; its columns are sex, count"),
         (frame([True] * 4), "row 1 has none"),
-        (frame([1, 1, 1, 1]).iloc[:0], "miss stratum sex=1,age=0"),
+        (frame([1, 1, 1, 1]).iloc[:0], "lack the stratum sex=1,age=0"),
     ],
 )
 def test_each_mistake_in_a_table_is_told(table, told):
@@ -126,13 +129,13 @@ def test_from_a_public_sample():
     weighted = PublicWeights.from_sample(people, STRATA, "a sample", "w")
     assert weighted.shares == {(1, 0): 0.1, (1, 1): 0.1, (2, 0): 0.4, (2, 1): 0.4}
     assert weighted.total == 10
-    with pytest.raises(InputError, match="lacks column 'v'"):
+    with pytest.raises(InputError, match="has no column 'v'"):
         PublicWeights.from_sample(people, STRATA, "a sample", "v")
-    with pytest.raises(InputError, match="'sex' defines strata"):
+    with pytest.raises(InputError, match="'sex', which defines strata"):
         PublicWeights.from_sample(people, STRATA, "a sample", "sex")
     with pytest.raises(InputError, match="non-negative number in each row"):
         PublicWeights.from_sample(people.assign(w=[1, 1, 1, 1, -1]), STRATA, "a sample", "w")
-    with pytest.raises(InputError, match="sum to nothing"):
+    with pytest.raises(InputError, match="have no positive sum"):
         PublicWeights.from_sample(people.iloc[:0], STRATA, "a sample")
 
 
@@ -149,7 +152,7 @@ def test_impossible_strata_need_no_weight():
     strata = Strata.over(schema, ["sex", "age"])
     weights = PublicWeights.from_table(frame([1, 1, 2], keys=strata.keys), strata, "x")
     assert list(weights.shares) == [(1, 1), (2, 0), (2, 1)]
-    with pytest.raises(InputError, match="no declared stratum"):
+    with pytest.raises(InputError, match="not a declared stratum"):
         PublicWeights.from_table(frame([1, 1, 1, 1]), strata, "x")
 
 
@@ -168,9 +171,9 @@ def test_from_files(tmp_path, ending):
     people = saved(pd.DataFrame({"sex": [1, 2], "age": [5, 50], "w": [1, 3]}), "people")
     assert PublicWeights.from_file(people, STRATA, "w").shares[(2, 1)] == 0.75
     assert PublicWeights.from_file(people, STRATA, ROWS).shares[(2, 1)] == 0.5
-    with pytest.raises(InputError, match="none holds sizes by its name"):
+    with pytest.raises(InputError, match="none has a usual name for sizes"):
         PublicWeights.from_file(people, STRATA)
-    with pytest.raises(InputError, match=r"lacks column 'age'; its columns are sex"):
+    with pytest.raises(InputError, match=r"has no column 'age'; its columns are sex"):
         PublicWeights.from_file(saved(pd.DataFrame({"sex": [1]}), "narrow"), STRATA)
 
 
@@ -186,7 +189,7 @@ def test_a_declared_column_is_the_one_that_is_read(tmp_path):
     frame([1, 2, 3, 4], "count").assign(Einwohner=[10, 10, 10, 70]).to_csv(path, index=False)
     assert PublicWeights.from_file(path, STRATA, "Einwohner").shares[(2, 1)] == 0.7
     frame([1, 2, 3, 4]).iloc[:3].to_csv(path, index=False)
-    with pytest.raises(InputError, match="miss stratum sex=2,age=1"):
+    with pytest.raises(InputError, match="lack the stratum sex=2,age=1"):
         PublicWeights.from_file(path, STRATA, "count")
     people = pd.DataFrame({"sex": [1, 1, 2], "age": [5, 5, 60], "Einwohner": [1, 2, 7]})
     people.to_csv(path, index=False)
@@ -222,7 +225,7 @@ def test_places_within_places_are_in_one_column_or_in_two(tmp_path, outer):
         path.write_text(table)
         assert PublicWeights.from_file(path, strata).shares == expected
     path.write_text(f"ST,PUMA,count\n{nine},01,1\n{nine},02,2\n{eight},02,1\n")
-    with pytest.raises(InputError, match=f"lists PUMA={eight}/02, which is no declared stratum"):
+    with pytest.raises(InputError, match=f"lists PUMA={eight}/02, which is not a declared stratum"):
         PublicWeights.from_file(path, strata)
 
 

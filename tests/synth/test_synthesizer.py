@@ -67,12 +67,12 @@ def test_a_clone_has_the_settings_and_is_not_fitted():
         ({"delta": 0}, "'epsilon' and 'delta'"),
         ({"delta": 1.5}, "'epsilon' and 'delta'"),
         ({"mechanism": "nothing"}, "unknown synthesizer 'nothing'"),
-        ({"mechanism": 3}, "mechanism is a int"),
+        ({"mechanism": 3}, "mechanism is of type int"),
         ({"engine": "steam"}, "unknown engine 'steam'"),
         ({"strata": "SEX"}, "give a list of column names"),
         ({"strata": [1]}, "give a list of column names"),
         ({"weights": "nosiy"}, "unknown weights"),
-        ({"combine_weights": True}, "nothing to combine"),
+        ({"combine_weights": True}, "needs public weights to combine"),
         ({"count_share": 1.0}, "count_share is 1.0"),
         ({"workers": 0}, "workers is 0"),
         ({"workers": 1.5}, "workers is 1.5"),
@@ -98,13 +98,13 @@ def test_an_unknown_setting_is_refused():
 def test_a_declared_unit_is_not_passed_over():
     """The noise would be for a single row, although the schema protects several rows together."""
     declared = replace(SCHEMA, unit=Unit("HOME", 3))
-    with pytest.raises(InputError, match=r"declares a unit, all rows with one HOME, .* and fit protects one row"):
+    with pytest.raises(InputError, match=r"declares a unit .all rows with one HOME, .* but fit only protects one row"):
         StratifiedSynthesizer(seed=0).fit(people(), declared)
 
 
 def test_gem_is_refused_where_rows_stand_for_people():
     weighted = Schema.from_dict({"columns": {"A": {"values": [1]}}, "survey_weight": {"column": "W", "upper": 9}})
-    with pytest.raises(InputError, match="does not measure the survey weight with each column; choose mst or aim"):
+    with pytest.raises(InputError, match="cannot measure the survey weight with each column; choose mst or aim"):
         StratifiedSynthesizer("GEM", seed=0).fit(pd.DataFrame({"A": [1, 1], "W": [2.0, 3.0]}), weighted)
 
 

@@ -139,19 +139,19 @@ def test_no_drawn_date_breaks_a_rule() -> None:
         ({"lower": "1950"}, "as dates"),
         ({"lower": "1951-01-01"}, "'lower' to be before 'upper'"),
         ({"upper": "9999-12-31"}, "before the year 9999"),
-        ({"format": "%d.%m"}, "needs a 'format' by which its bounds can be written and read again"),
+        ({"format": "%d.%m"}, "needs a 'format' in which its bounds can be written and read back"),
         ({"format": "%d.%m.%y"}, "needs a 'format'"),
         ({"format": "%d.%m.%Y %d"}, "needs a 'format'"),
         ({"format": 4}, "needs a 'format'"),
         ({"every": "fortnight"}, "needs 'every' to be day, week"),
         ({"every": "month", "edges": ["1950-01-15", "1950-04-10"]}, "both 'every' and 'edges'"),
         ({"edges": ["1950-01-15", "soon"]}, "as dates"),
-        ({"integer": True}, "has 'integer', which is not for dates"),
-        ({"values": [1]}, "has 'values', which is not for dates"),
+        ({"integer": True}, "has 'integer', which is not allowed for dates"),
+        ({"values": [1]}, "has 'values', which is not allowed for dates"),
         ({"missing": "1949-01-01"}, "a date between its bounds"),
         ({"missing": "never"}, "a date between its bounds"),
-        ({"codes": {"01.02.1950": "unknown"}}, "which is a number that its rows may hold|which its rows may hold"),
-        ({"type": "number"}, "has 'format', which is for dates"),
+        ({"codes": {"01.02.1950": "unknown"}}, "which is also a number or date"),
+        ({"type": "number"}, "has 'format', which is only allowed for dates"),
         ({"type": "moment"}, "needs 'type' to be number, date"),
     ],
 )
@@ -168,7 +168,7 @@ def test_wrong_declarations(change: dict[str, Any], said: str) -> None:
     [
         ({"type": "ordinal", "lower": 0, "upper": 1}, "declared as ordinal, which needs 'values'"),
         ({"type": "number", "values": [0, 1]}, "declared as number, which needs 'lower' and 'upper'"),
-        ({"values": [0, 1], "every": "day"}, "has 'every', which is for dates"),
+        ({"values": [0, 1], "every": "day"}, "has 'every', which is only allowed for dates"),
     ],
 )
 def test_types_that_do_not_fit_what_is_declared(spec: dict[str, Any], said: str) -> None:
@@ -236,7 +236,7 @@ def test_layouts_of_which_one_text_may_mean_two_dates(layouts: list[Any]) -> Non
 
 
 def test_a_code_is_no_date_of_the_second_layout() -> None:
-    with pytest.raises(InputError, match="a number that its rows may hold"):
+    with pytest.raises(InputError, match="which is also a number or date"):
         schema_of(BOTH | {"codes": {"1950-02-01": "unknown"}})
 
 
@@ -249,5 +249,5 @@ def test_a_code_is_no_date_of_the_second_layout() -> None:
     ],
 )
 def test_times_of_day_are_refused_with_what_to_declare_instead(spec: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=r"a time of day, which is no type here; write minutes .* upper: 1440"):
+    with pytest.raises(InputError, match=r"a time of day, which is not supported; write .* upper: 1440"):
         schema_of(spec)

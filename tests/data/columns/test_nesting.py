@@ -91,16 +91,16 @@ def test_misfits_are_found_as_pairs():
 @pytest.mark.parametrize(
     ("puma", "message"),
     [
-        ({"values": [100, 200]}, "maps? each value of that to a list"),
-        ({"values": {36: 100}}, "maps each outer value to a list"),
-        ({"values": {36: []}}, "maps each outer value to a list"),
-        ({"values": {36: [100, 100.0]}}, "distinct values within each"),
-        ({"values": {36: [100, "200"]}}, "mixes kinds of values"),
+        ({"values": [100, 200]}, "must map each value of the outer column to a list"),
+        ({"values": {36: 100}}, "must map each value of the outer column to a list"),
+        ({"values": {36: []}}, "must map each value of the outer column to a list"),
+        ({"values": {36: [100, 100.0]}}, "distinct values for each"),
+        ({"values": {36: [100, "200"]}}, "has both numbers and texts"),
         ({"values": {36: ["a/b"]}}, "without '/'"),
-        ({"within": 3}, "needs 'within' to be the name of a column"),
-        ({"within": "SEX"}, "declares column 'SEX', which another lies within"),
-        ({"missing": "36/100"}, "has 'missing', which is not for a column within another"),
-        ({"values": "open"}, "maps? each value of that to a list"),
+        ({"within": 3}, "needs 'within' to name other columns"),
+        ({"within": "SEX"}, "declares column 'SEX' twice, because another column has it under 'within'"),
+        ({"missing": "36/100"}, "has 'missing', which is not allowed for a column with 'within'"),
+        ({"values": "open"}, "must map each value of the outer column to a list"),
     ],
 )
 def test_declarations_that_make_no_sense_are_refused(puma, message):
@@ -137,11 +137,11 @@ def test_strata_name_what_a_column_lies_within():
 @pytest.mark.parametrize(
     ("strata", "message"),
     [
-        (["STATE/PUMA"], r"'PUMA' lies within 'STATE', but by schema 'places' it lies within ST"),
-        (["ST/SEX"], r"'SEX' lies within 'ST', but by schema 'places' it lies within no column"),
-        (["ST"], r"column 'ST' follows from 'PUMA', which lies within it; name 'PUMA' alone"),
+        (["STATE/PUMA"], r"'PUMA' lies within 'STATE', but in schema 'places' it lies within ST"),
+        (["ST/SEX"], r"'SEX' lies within 'ST', but in schema 'places' it lies within no column"),
+        (["ST"], r"column 'ST' is derived from 'PUMA', which lies within it; give 'PUMA' instead"),
         (["ST/COUNTY"], r"unknown column 'COUNTY'"),
-        (["ST/PUMA", "PUMA"], "named twice"),
+        (["ST/PUMA", "PUMA"], "given twice"),
     ],
 )
 def test_strata_that_the_schema_does_not_nest_are_refused(strata, message):

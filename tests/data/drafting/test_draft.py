@@ -43,7 +43,9 @@ def test_no_command_takes_an_open_question_about_a_column_that_it_releases(tmp_p
     schema = Schema.load(written(tmp_path / "people.yaml", made.text))
     assert asked(made.text, {"SEX"}) == ["HOURS"]
     for select in (schema.selected, lambda: schema.select(["SEX", "HOURS"])):
-        with pytest.raises(InputError, match=r"column 'HOURS' of schema 'people' is a QUESTION: take \"# \" off one"):
+        with pytest.raises(
+            InputError, match=r"column 'HOURS' of schema 'people' is a QUESTION: remove \"# \" from one"
+        ):
             select()
     assert schema.select(["SEX"]).names == ("SEX",)
     with pytest.raises(InputError, match="unknown column 'NAME'"):
@@ -88,7 +90,7 @@ def test_survey_weights_are_not_released_by_default_and_questions_are(tmp_path: 
 def test_a_draft_without_a_column_says_what_is_in_its_comments(tmp_path: Path) -> None:
     made = draft(["HOURS", "NAME"], BOOK, "people")
     path = written(tmp_path / "people.yaml", made.text)
-    with pytest.raises(InputError, match="declares no column: HOURS, NAME are comments in it"):
+    with pytest.raises(InputError, match="declares no column, because these are only comments: HOURS, NAME"):
         Schema.load(path)
     assert "declares no column" in load_with_problems(path)[1][0]
 

@@ -55,7 +55,7 @@ def test_a_csv_dictionary_of_one_row_a_column(tmp_path: Path) -> None:
         "type": "date", "format": "%d.%m.%Y", "lower": "2000-01-01", "upper": "2024-12-31",
     }  # fmt: skip
     assert plain(found["LEVEL"]) == {"type": "ordinal", "values": ["low", "middle", "high"]}
-    assert [meaning for meaning, _ in found["HOURS"].readings] == ["99: no numbers, but codes", "all are numbers"]
+    assert [meaning for meaning, _ in found["HOURS"].readings] == ["99: codes, not numbers", "all are numbers"]
     assert (found["FREE"].spec, found["FREE"].readings) == (None, ())
 
 
@@ -89,25 +89,28 @@ def test_a_workbook_is_a_dictionary_and_a_template_is_filled_in(tmp_path: Path) 
     filled = "\n".join([lines[0], "SEX,Sex,,F; M,,,,,,", lines[2]])
     found = decisions(tmp_path / "new.csv", filled)
     assert plain(found["SEX"])["values"] == ["F", "M"]
-    assert found["A,B"].why == "neither values nor bounds"
+    assert found["A,B"].why == "the book has neither values nor bounds"
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("name,label,frequency\nSEX,Sex,12\n", "has the heading 'frequency', which is not read"),
+        ("name,label,frequency\nSEX,Sex,12\n", "has the heading 'frequency', which is not known"),
         ("name,values\nSEX,1=a, b\n", "row 2 has more cells than headings"),
         ("name,values\nSEX,a; b\nSEX,c; d\n", "describes 'SEX' twice"),
-        ("name,values\n,a; b\n", "row 2 has no name of a column"),
+        ("name,values\n,a; b\n", "row 2 has no column name"),
         ("name,min,minimum\nAGE,0,1\n", "has two headings for 'lower'"),
-        ("RT         1\n    Record Type\n           P .Person\n\nAGEP       2\n", "is in no format that is read"),
-        ("# Code book\n\n| name | values |\n|---|---|\n| SEX | 1, 2 |\n", "is in no format that is read"),
-        ("<html><body><table><tr><td>SEX</td></tr></table></body></html>", "is in no format that is read"),
+        (
+            "RT         1\n    Record Type\n           P .Person\n\nAGEP       2\n",
+            "is in none of the supported formats",
+        ),
+        ("# Code book\n\n| name | values |\n|---|---|\n| SEX | 1, 2 |\n", "is in none of the supported formats"),
+        ("<html><body><table><tr><td>SEX</td></tr></table></body></html>", "is in none of the supported formats"),
         ('{"SEX": {"1": "Male"}}', "--template book.csv writes a dictionary"),
-        ("label define sex 1 male 2 female\nlabel values sex sex\n", "is in no format that is read"),
-        ("NAME,AGEP,N,2,Age\nNOTE,AGEP\n", "line 2 is no NAME or VAL line"),
+        ("label define sex 1 male 2 female\nlabel values sex sex\n", "is in none of the supported formats"),
+        ("NAME,AGEP,N,2,Age\nNOTE,AGEP\n", "line 2: the line does not begin with NAME or VAL"),
         ("<codeBook><!ENTITY a 'b'></codeBook>", "has a document type or entities"),
-        ("<DDIInstance/>", "is DDI-Lifecycle"),
+        ("<DDIInstance/>", "is in DDI-Lifecycle"),
         ("<codeBook>", "is not valid XML"),
     ],
 )
@@ -153,31 +156,31 @@ def test_frictionless(tmp_path: Path) -> None:
     assert found["SEX"].spec == {"label": "Sex", "type": "nominal", "values": ["F", "M"]}
     assert plain(found["AGE"])["missing"] == "own"
     assert plain(found["PAY"]) == {"type": "number", "lower": 0, "upper": 900, "codes": {-9: "missing"}}
-    assert found["OPEN"].why == "the book's 'exclusiveMaximum' is not read"
+    assert found["OPEN"].why == "the book's 'exclusiveMaximum' is not supported"
     assert plain(found["DAY"])["format"] == "%d/%m/%Y"
     assert plain(found["JOB"])["values"] == ["false", "true"]
     assert plain(found["YES"])["values"] == ["no", "yes"]
     assert plain(found["LEVEL"]) == {"type": "ordinal", "values": [1, 2], "labels": {1: "low", 2: "high"}}
-    assert found["NO"].why == "it spells true or false in several ways"
-    assert found["WHERE"].why == "its type 'geopoint' is not read"
+    assert found["NO"].why == "it has several spellings of true or false"
+    assert found["WHERE"].why == "its type 'geopoint' is not supported"
     book = read_book(tmp_path / "schema.json")
     assert book.file == {"absent": ["-99"]}
     assert plain(found["CODE"])["values"] == ["1", "2"]
     assert plain(found["YEAR"]) == {"type": "number", "lower": 1990, "upper": 2020, "integer": True}
     assert plain(found["TRUE"]) == plain(found["JOB"])
-    assert found["TWO"].why == "its categories are not those of its enum"
-    assert found["LOSS"].why == "a value is among the missing values of all columns"
+    assert found["TWO"].why == "its categories differ from its enum"
+    assert found["LOSS"].why == "one of its values is also a missing value of all columns"
     package = {"resources": [{"schema": {"fields": [{"name": "OTHER"}]}}, {"schema": schema}]}
     (tmp_path / "datapackage.json").write_text(json.dumps(package))
     assert read_book(tmp_path / "datapackage.json", ["SEX", "AGE"]) == book
-    with pytest.raises(InputError, match="describes several tables with as many of these columns"):
+    with pytest.raises(InputError, match="describes several tables that fit these columns equally well"):
         read_book(tmp_path / "datapackage.json", ["AREA"])
 
 
 def test_a_key_of_several_columns_is_asked_for_each(tmp_path: Path) -> None:
     fields = [{"name": name, "type": "integer", "constraints": {"minimum": 1, "maximum": 9}} for name in "AB"]
     found = decisions(tmp_path / "schema.json", json.dumps({"fields": fields, "primaryKey": ["A", "B"]}))
-    assert [each.why for each in found.values()] == ["it is a part of the key of rows"] * 2
+    assert [each.why for each in found.values()] == ["it is a part of the primary key"] * 2
 
 
 def test_numbers_that_a_table_schema_writes_otherwise(tmp_path: Path) -> None:
@@ -186,7 +189,7 @@ def test_numbers_that_a_table_schema_writes_otherwise(tmp_path: Path) -> None:
     assert read_book(tmp_path / "schema.json").file == {"decimal": ",", "thousands": "."}
     two = {"fields": [pay, {"name": "TAX", "type": "number", "decimalChar": "."}]}
     (tmp_path / "schema.json").write_text(json.dumps(two))
-    with pytest.raises(InputError, match="writes numbers in two ways"):
+    with pytest.raises(InputError, match="declares two different values for decimalChar"):
         read_book(tmp_path / "schema.json")
 
 
@@ -210,19 +213,19 @@ def test_json_schema(tmp_path: Path) -> None:
     found = decisions(tmp_path / "schema.json", json.dumps(schema))
     assert plain(found["HERE"]) == {"type": "nominal", "values": ["1", "2", "missing"], "missing": "missing"}
     assert (plain(found["OPEN"])["lower"], plain(found["OPEN"])["upper"]) == (1, 9)
-    assert found["FOUR"].why == "the book's 'exclusiveMinimum' is not read"
+    assert found["FOUR"].why == "the book's 'exclusiveMinimum' is not supported"
     assert plain(found["CENTS"])["decimals"] == 2
     assert plain(found["GAP"]) == {"type": "nominal", "values": ["a", "b", "missing"], "missing": "missing"}
     assert plain(found["SKIPPED"])["labels"] == {0: "Skipped"}
-    assert found["EITHER"].why == "its alternatives are not read"
+    assert found["EITHER"].why == "its alternatives are not supported"
     assert found["SEX"].spec == {
         "label": "Sex", "type": "nominal", "values": [1, 2], "labels": {1: "Male", 2: "Female"},
     }  # fmt: skip
     assert plain(found["AGE"]) == {"type": "number", "lower": 0, "upper": 99, "integer": True, "missing": "own"}
     assert plain(found["JOB"])["values"] == ["a", "b"]
-    assert found["DAY"].why == "dates without bounds in the book"
-    assert found["REF"].why == "the book's '$ref' is not read"
-    assert found["CODE"].why == "the book's 'pattern' is not read"
+    assert found["DAY"].why == "dates, but the book has no bounds"
+    assert found["REF"].why == "the book's '$ref' is not supported"
+    assert found["CODE"].why == "the book's 'pattern' is not supported"
 
 
 REDCAP = (
@@ -255,8 +258,8 @@ def test_redcap(tmp_path: Path) -> None:
     assert plain(found["seen"])["format"] == "%Y-%m-%d"
     assert plain(found["smoker"])["missing"] == -1
     assert plain(found["pain"]) == {"type": "number", "lower": 0, "upper": 100, "integer": True}
-    assert found["odd"].why == "its choices are not read"
-    assert "its bound [age] is not read" in found["until"].why
+    assert found["odd"].why == "its choices could not be read"
+    assert "its bound [age] is not a number" in found["until"].why
     assert plain(found["visit_complete"])["values"] == [0, 1, 2]
 
 
@@ -296,17 +299,17 @@ def test_ddi_codebook(tmp_path: Path) -> None:
     assert plain(found["SEX"])["values"] == [1, 2, 3, 0]
     assert plain(found["SEX"])["missing"] == 0
     assert plain(found["AGE"])["codes"] == {999: "missing"}
-    assert "0 (worst), 10 (best) beside the numbers 0 to 10" in found["SCALE"].why
-    assert found["INC"].why == 'the book says "99999 = not in universe", and does not list it'
-    assert found["TWICE"].why == "the book describes it twice, and not alike"
+    assert "0 (worst), 10 (best) in addition to the numbers 0 to 10" in found["SCALE"].why
+    assert found["INC"].why == 'the book mentions "99999 = not in universe", but does not list it'
+    assert found["TWICE"].why == "the book describes it twice, in different ways"
     assert found["TEXT"].spec is None
     assert (plain(found["YES"])["values"], plain(found["CODE"])["values"]) == ([1, 2], ["1", "2"])
     assert [spec["type"] for _, spec in found["FEW"].readings] == ["number", "nominal"]
-    assert "its values have no words" in found["COUNTED"].why
+    assert "its values have no labels" in found["COUNTED"].why
     assert "only the ends and the middle" in found["THREE"].why
-    assert found["HOURS"].why == "the book calls these numbers, and lists codes"
+    assert found["HOURS"].why == "the book declares numbers, but lists codes"
     assert plain(found["SPAN"])["labels"] == {1: "Yes", 2: "No", 8: "DK", 9: "missing"}
-    assert found["DAY"].why == "dates without bounds in the book"
+    assert found["DAY"].why == "dates, but the book has no bounds"
 
 
 def test_stata_s_own_labels(tmp_path: Path) -> None:
@@ -317,7 +320,7 @@ def test_stata_s_own_labels(tmp_path: Path) -> None:
     assert found["SEX"].spec == {
         "label": "Sex", "type": "nominal", "values": [1, 2], "labels": {1: "Male", 2: "Female"},
     }  # fmt: skip
-    assert found["S"].why == "only the ends of a scale have words"
+    assert found["S"].why == "only the ends of the scale have labels"
     assert (found["AGE"].spec, found["AGE"].shape) == (None, "{lower: ..., upper: ..., codes: {-9: ...}}")
     assert found["NAME"].personal
 
@@ -376,6 +379,6 @@ def test_no_column_of_the_census_bureau_s_dictionaries_is_silently_wrong(path: P
         assert [(spec["lower"], spec["upper"]) for _, spec in found[name].readings] == readings
     assert found["PINCP"].spec is None
     assert found["PINCP"].readings[0][1]["lower"] < 0
-    assert "without a list in the book" in found["PUMA"].why
+    assert "but no list of them" in found["PUMA"].why
     assert found["SERIALNO"].personal
     assert sum(each.spec is not None for each in found.values()) > 0.9 * len(found)

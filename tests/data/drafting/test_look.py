@@ -77,7 +77,7 @@ def test_marks_of_missing_cells_are_asked_beside_texts_and_absent_beside_numbers
     rows["PAY"] = [*map(str, range(100, 249)), "NULL"]
     rows.to_csv(tmp_path / "rows.csv", index=False)
     found, _ = look(tmp_path / "rows.csv", [*rows.columns], {}, {})
-    assert found["INS"].why == "None may be a value, or how the table writes an empty cell"
+    assert found["INS"].why == "None can be a value, or stand for an empty cell"
     assert [each["values"] for _, each in found["INS"].readings] == [
         ["Private", "Public", "None"], ["Private", "Public", "missing"],
     ]  # fmt: skip

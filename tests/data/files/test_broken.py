@@ -53,7 +53,7 @@ def test_a_line_that_would_fill_the_memory_is_refused(
                     file.write(b"8675309 " * (1 << 17))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     told = (
-        "first line of file 'people.csv' is longer than any header"
+        "first line of file 'people.csv' is too long for a header"
         if line == 1
         else f"line {line} is longer than 16 MiB"
     )
@@ -68,7 +68,7 @@ def test_rows_that_are_all_too_wide_are_told_by_their_lines(tmp_path: Path) -> N
     (tmp_path / "people.csv").write_text("SEX,AGE\n1,5,\n2,6,\n")
     found = check_table(tmp_path / "people.csv", SCHEMA, SCHEMA.names)
     assert (found.rows, found.fits) == (0, False)
-    assert "line 2 has 3 cells, and the header 2; line 3 has 3 cells, and the header 2" in found.of_file[0]
+    assert "line 2 has 3 cells, but the header has 2; line 3 has 3 cells, but the header has 2" in found.of_file[0]
     (tmp_path / "people.csv").write_text("SEX,AGE\n")
     with pytest.raises(InputError, match="holds no rows"):
         check_table(tmp_path / "people.csv", SCHEMA, SCHEMA.names)

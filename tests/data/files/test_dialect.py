@@ -70,7 +70,7 @@ def test_nothing_but_a_comma_and_utf_8_is_guessed(tmp_path):
     assert read_frame(path, ["a"])["a"].tolist() == ["1;2;3"]
     path.write_bytes("a,b\nM\u00fcller,1\n".encode("latin-1"))
     with pytest.raises(
-        InputError, match="is not UTF-8 text; save it as UTF-8, or declare its encoding in the schema, as file: "
+        InputError, match="is not UTF-8 text; save it as UTF-8, or declare its encoding in the schema, such as file: "
     ):
         FileSource(str(path)).read(["a"])
     assert FileSource(str(path), dialect=Dialect(encoding="latin-1")).read(["a"])["a"].tolist() == ["M\u00fcller"]
@@ -79,7 +79,9 @@ def test_nothing_but_a_comma_and_utf_8_is_guessed(tmp_path):
 def test_a_delimiter_or_an_encoding_that_is_not_declared_is_told(tmp_path):
     path = tmp_path / "people.csv"
     path.write_text("größe~pay\n1~2\n")
-    with pytest.raises(InputError, match=r"no column 'größe' .* or declare its delimiter in the schema, as file: "):
+    with pytest.raises(
+        InputError, match=r"no column 'größe' .* or declare the delimiter in the schema, such as file: "
+    ):
         FileSource.of(str(path), schema_of("")).check(["größe", "pay"])
     path.write_bytes("größe;pay\n1;2\n".encode("utf-16"))
     with pytest.raises(InputError, match=r"zero bytes; .*file: \{encoding: utf-16\}"):
@@ -93,7 +95,7 @@ def test_what_is_no_number_in_the_dialect_is_refused(tmp_path, cell):
     path = written(tmp_path / "people.csv", rows=[("1", cell, "1,5", "Köln")])
     schema = schema_of(SEMICOLON)
     with pytest.raises(
-        InputError, match="'pay' is declared numeric but holds something that is not a number"
+        InputError, match="'pay' is declared as numeric, but holds a value that is not a number"
     ) as caught:
         coded(path, schema)
     assert cell not in str(caught.value)
@@ -131,13 +133,13 @@ BAD = {
     "delimiter: ''": "needs 'delimiter' of 'file' to be one ASCII character",
     "delimiter: a": "needs 'delimiter' of 'file' to be one ASCII character",
     "quote: '«'": "needs 'quote' of 'file' to be one ASCII character",
-    "delimiter: '|', quote: '|'": "has one character for 'delimiter' and 'quote'",
+    "delimiter: '|', quote: '|'": "has the same character for 'delimiter' and 'quote'",
     "decimal: x": "needs 'decimal' of 'file' to be a point or a comma",
     "decimal: ',', thousands: ','": "one character other than 'decimal'",
     "thousands: '.'": "one character other than 'decimal'",
     "thousands: '00'": "one character other than 'decimal'",
-    "encoding: utf-9": "needs 'encoding' of 'file' to be a known one",
-    "encoding: hex": "needs 'encoding' of 'file' to be a known one",
+    "encoding: utf-9": "needs 'encoding' of 'file' to be a known encoding",
+    "encoding: hex": "needs 'encoding' of 'file' to be a known encoding",
     "absent: '.'": "needs 'absent' of 'file' to be a list of quoted texts",
     "absent: [1]": "needs 'absent' of 'file' to be a list of quoted texts",
     "sep: ';'": "has the unknown key 'sep' in 'file'; known keys are delimiter",

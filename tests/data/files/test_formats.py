@@ -47,7 +47,7 @@ def test_the_example_of_a_new_format_is_read(repo_root: Path, tmp_path: Path, mo
     assert source.header() == ["SEX", "AREA", "BORN"]
     assert CodedTable.encode(source.read(SCHEMA.names), SCHEMA).codes[:, :2].tolist() == [[0, 0], [2, 1]]
     path.write_text('{"SEX": 1}\nsecret-8675309\n')
-    with pytest.raises(InputError, match=r"is not a file of JSON lines that can be read; it may be damaged") as told:
+    with pytest.raises(InputError, match=r"cannot be read as a file of JSON lines; it may be damaged") as told:
         FileSource(str(path)).read(["SEX"])
     assert "8675309" not in str(told.value)
 

@@ -42,19 +42,19 @@ def parquet():
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (stata(114), "no UTF-8 text, since it has zero bytes"),
-        (stata(118), "a Stata file; name it with the ending .dta"),
-        (zipped(), "an Excel workbook; name it"),
-        (parquet(), "a Parquet file; name it with the ending .parquet"),
+        (stata(114), "not UTF-8 text, since it has zero bytes"),
+        (stata(118), "a Stata file; give its name the ending .dta"),
+        (zipped(), "an Excel workbook; give its name the ending"),
+        (parquet(), "a Parquet file; give its name the ending .parquet"),
         # The time is not included because the name of the test would then be different in each process.
-        (gzip.compress(stata(118), mtime=0), "table.csv' is a Stata file; name it with the ending .dta"),
+        (gzip.compress(stata(118), mtime=0), "table.csv' is a Stata file; give its name the ending .dta"),
         (gzip.compress(gzip.compress(f"{SECRET}\n".encode(), mtime=0), mtime=0), "compressed twice; unpack it"),
-        (b"$FL2@(#)" + SECRET.encode(), "an SPSS file; name it with the ending .sav"),
+        (b"$FL2@(#)" + SECRET.encode(), "an SPSS file; give its name the ending .sav"),
         (
             f"name,age\n{SECRET},1\n".encode("utf-16"),
             "zero bytes; save it as UTF-8, or declare file: {encoding: utf-16}",
         ),
-        (b"\x01\0\0" + SECRET.encode(), "no UTF-8 text"),
+        (b"\x01\0\0" + SECRET.encode(), "not UTF-8 text"),
     ],
 )
 def test_a_file_that_is_no_text_is_refused_and_none_of_it_told(content, said, tmp_path):

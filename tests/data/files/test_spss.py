@@ -116,8 +116,8 @@ def test_an_spss_file_is_its_own_code_book_and_a_look_keeps_its_missing_codes(tm
     assert (columns, file) == (["SEX", "AGE", "PAY", "JOB", "DAY", "HOUR"], {})
     made = draft(columns, book, "people")
     assert 'SEX: {type: nominal, values: [1, 2], labels: {1: "Male", 2: "Female"}}' in made.text
-    assert made.left_out["AGE"] == "numbers without bounds in the book"
-    assert made.left_out["DAY"] == "dates without bounds in the book"
+    assert made.left_out["AGE"] == "numbers, but the book has no bounds"
+    assert made.left_out["DAY"] == "dates, but the book has no bounds"
     assert described(path)["HOUR"].unit == ""
     looked, _ = look(path, columns, file, book)
     age = looked["AGE"].spec
@@ -142,7 +142,7 @@ def test_what_is_wrong_is_one_sentence_without_a_cell(tmp_path):
     whole = path.read_bytes()
     for name, content in (("text", f"SEX\n{SECRET}\n".encode()), ("cut", whole[: len(whole) - 300]), ("empty", b"")):
         (tmp_path / f"{name}.sav").write_bytes(content)
-        with pytest.raises(InputError, match="is not an SPSS file that can be read") as caught:
+        with pytest.raises(InputError, match="cannot be read as an SPSS file") as caught:
             FileSource(str(tmp_path / f"{name}.sav")).read(["SEX"])
         assert SECRET not in str(caught.value)
     saved(people().iloc[:0], path)
@@ -153,5 +153,5 @@ def test_what_is_wrong_is_one_sentence_without_a_cell(tmp_path):
 def test_without_pyreadstat_the_sentence_says_how_to_have_it_or_do_without(tmp_path, monkeypatch):
     monkeypatch.setattr(formats, "find_spec", lambda name: None)
     (tmp_path / "p.sav").write_bytes(b"$FL2")
-    with pytest.raises(InputError, match=r"pip install \"equistrata\[labelled\]\"; or save it as CSV"):
+    with pytest.raises(InputError, match=r"pip install \"equistrata\[labelled\]\", or save it as CSV"):
         header_of(tmp_path / "p.sav")

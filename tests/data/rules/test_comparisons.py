@@ -69,28 +69,28 @@ def test_a_row_obeys_or_breaks_a_rule(rule, obey, break_):
 @pytest.mark.parametrize(
     ("rule", "said"),
     [
-        ("AGE = 3", "cannot be read; write comparisons joined by or"),
-        ("AGE >= 15 and JOB == 'no'", "joins by and; write two rules"),
-        ("AGE >= 15 or", "is no comparison"),
-        ("AGE", "is no comparison"),
-        ("3 < 4", "is no comparison"),
+        ("AGE = 3", "cannot be read; write comparisons that are joined by 'or'"),
+        ("AGE >= 15 and JOB == 'no'", "joins comparisons by 'and'; write two rules"),
+        ("AGE >= 15 or", "is not a comparison"),
+        ("AGE", "is not a comparison"),
+        ("3 < 4", "is not a comparison"),
         ("AGE <= AGE", "compares 'AGE' with itself"),
         ("`AGE <= PAY", "cannot be read"),
-        ("JOB in ['no' 'yes']", "has no list of values after in"),
-        ("JOB in []", "has no list of values after in"),
-        ("JOB < 'no'", "asks for an order of 'JOB', whose values have none"),
+        ("JOB in ['no' 'yes']", "has no list of values after 'in'"),
+        ("JOB in []", "has no list of values after 'in'"),
+        ("JOB < 'no'", "needs an order of 'JOB', but its values have none"),
         ("JOB == 'maybe'", "'maybe' is not a value of 'JOB'; it has no, yes"),
-        ("AGE <= JOB", "which are not of one type"),
-        ("AGE <= BORN", "which are not of one type"),
-        ("AGE == PAY", "asks whether numbers are equal"),
-        ("AGE <= PAY or BORN <= SEEN", "compares columns twice"),
-        ("AGE <= 120", "holds no number within the bounds 0 and 99"),
-        ("BORN <= '1.2.2000'", "is no range of dates"),
+        ("AGE <= JOB", "which have different types"),
+        ("AGE <= BORN", "which have different types"),
+        ("AGE == PAY", "compares numbers with == or !="),
+        ("AGE <= PAY or BORN <= SEEN", "compares two pairs of columns"),
+        ("AGE <= 120", "contains no number between the bounds 0 and 99"),
+        ("BORN <= '1.2.2000'", "is not a range of dates"),
         ("BORN <= 2000", "compares dates of 'BORN' with a number"),
-        ("JOB < WORK", "both need 'type: ordinal'"),
-        ("OPEN == 'x'", "names 'OPEN', whose values only a release finds"),
+        ("JOB < WORK", "declare both as 'type: ordinal'"),
+        ("OPEN == 'x'", "names 'OPEN', which has 'values: open'"),
         ("ZZ <= AGE", "unknown column 'ZZ'"),
-        (7, "has a rule that is no text"),
+        (7, "has a rule that is not a text"),
     ],
 )
 def test_a_rule_that_says_nothing_clear_is_refused(rule, said):
@@ -102,14 +102,14 @@ def test_a_rule_that_says_nothing_clear_is_refused(rule, said):
 
 def test_rules_that_no_row_can_obey_are_refused():
     apart = {"A": {"lower": 5, "upper": 9}, "B": {"lower": 0, "upper": 4}}
-    with pytest.raises(InputError, match="no row can obey: 'A' begins where 'B' ends"):
+    with pytest.raises(InputError, match="no row can satisfy, since 'A' begins where 'B' ends"):
         Schema.from_dict({"columns": apart, "rules": ["A <= B"]})
-    with pytest.raises(InputError, match="by which columns are before themselves"):
+    with pytest.raises(InputError, match="that form a cycle"):
         Schema.from_dict({"columns": COLUMNS, "rules": ["AGE <= PAY", "PAY < AGE"]})
-    with pytest.raises(InputError, match="together leave no row possible"):
+    with pytest.raises(InputError, match="together rule out every row"):
         Schema.from_dict({"columns": COLUMNS, "rules": ["JOB == 'no'", "JOB == 'yes'"]})
     binned = {"A": {"lower": 0, "upper": 9, "edges": [0, 4, 9], "release": "index"}, "B": {"lower": 0, "upper": 4}}
-    with pytest.raises(InputError, match="compares 'A', of which bins are released"):
+    with pytest.raises(InputError, match="compares 'A', which releases bins"):
         Schema.from_dict({"columns": binned, "rules": ["A <= B"]})
 
 

@@ -73,18 +73,18 @@ BAD = {
     "{AGE: '15-', JOB: 'yes'}": "'15-' has an open end",
     "{AGE: '<', JOB: 'yes'}": "'<' has an open end",
     "{AGE: '24-15', JOB: 'yes'}": "ends before it begins",
-    "{AGE: '<0', JOB: 'yes'}": "holds no number within the bounds 0 and 120",
-    "{AGE: '>120', JOB: 'yes'}": "holds no number within the bounds 0 and 120",
-    "{AGE: '14.2-14.8', JOB: 'yes'}": "holds no number within the bounds",
-    "{AGE: young, JOB: 'yes'}": "'young' is no range; write '<15'",
+    "{AGE: '<0', JOB: 'yes'}": "contains no number between the bounds 0 and 120",
+    "{AGE: '>120', JOB: 'yes'}": "contains no number between the bounds 0 and 120",
+    "{AGE: '14.2-14.8', JOB: 'yes'}": "contains no number between the bounds",
+    "{AGE: young, JOB: 'yes'}": "'young' is not a range; write '<15'",
     "{AGE: [young], JOB: 'yes'} ": "(or 'missing')",
-    "{AGE: 15, JOB: 'yes'}": "15 is not one of its 4 bins; quote what means numbers",
-    "{AGE: yes, JOB: 'yes'}": "True is not a value or a text",
-    "{AGE: [[1]], JOB: 'yes'}": "[1] is not a value or a text",
+    "{AGE: 15, JOB: 'yes'}": "15 is not one of its 4 bins; write ranges of numbers in quotes",
+    "{AGE: yes, JOB: 'yes'}": "True is neither a value nor a text",
+    "{AGE: [[1]], JOB: 'yes'}": "[1] is neither a value nor a text",
     "{MARITAL: maried, JOB: 'yes'}": "'maried' is not a value of 'MARITAL'; it has married, widowed, never married",
-    "{JOB: ['no', 'yes']}": "rules out every value of JOB; leave one possible",
-    "{AGE: ['<200', missing]}": "rules out every value of AGE; leave one possible",
-    "{HOURS: '<10', JOB: 'yes'}": "cuts 'HOURS' at 9.0, which releases its bins' indices; add that edge",
+    "{JOB: ['no', 'yes']}": "rules out every value of JOB; keep at least one of them possible",
+    "{AGE: ['<200', missing]}": "rules out every value of AGE; keep at least one of them possible",
+    "{HOURS: '<10', JOB: 'yes'}": "divides a bin of 'HOURS' at 9.0, but the column has 'release: index'; add 9.0",
     "{SEX: 1}": "unknown column 'SEX'",
 }
 
@@ -104,7 +104,7 @@ def test_an_index_column_may_be_ruled_where_it_is_cut_already():
 
 def test_too_many_bins_by_rules():
     rules = [f"{{PAY: '{n / 100}', JOB: 'yes'}}" for n in range(1, 6000)]
-    with pytest.raises(InputError, match="bins of 'PAY' by its rules; 10,000 are the most"):
+    with pytest.raises(InputError, match="bins of 'PAY' because of its rules; the maximum is 10,000"):
         ruled(*rules)
 
 

@@ -84,9 +84,9 @@ def test_an_impossible_cell_may_be_left_out_or_be_empty(tmp_path):
         (["SEX,n", "1,5"], "leaves out 'Female'; list every declared value"),
         (["SEX,n", "1,5", "1,6", "2,3"], "list the cell SEX=1 more than once"),
         (["SEX,n", "1,5", "3,6"], "row 2: the value is not one that schema"),
-        (["SEX,n", "1,5", "2,-1"], "needs a non-negative number in each row, and row 2 has none"),
-        (["SEX,n", "1,5", "2,"], "needs a non-negative number in each row, and row 2 has none"),
-        (["SEX,n", "1,0", "2,0"], "sum to nothing"),
+        (["SEX,n", "1,5", "2,-1"], "needs a non-negative number in each row, but row 2 has none"),
+        (["SEX,n", "1,5", "2,"], "needs a non-negative number in each row, but row 2 has none"),
+        (["SEX,n", "1,0", "2,0"], "sum to zero"),
         (["SEX,n", "1,1e308", "2,1e308"], "sum to more than a number can hold"),
         (["SEX,n,RACE", "1,5,1", "2,3,1"], "have a column 'RACE', which schema"),
         (["SEX,count,n", "1,5,1", "2,3,1"], "several can be the totals"),
@@ -94,20 +94,20 @@ def test_an_impossible_cell_may_be_left_out_or_be_empty(tmp_path):
         (["n", "7"], "have no column of the schema"),
         (["SEX,W", "1,5", "2,3"], "none can be the totals"),
         (["SEX,W,n", "1,5,1", "2,3,1"], "'W' of the control totals in file 'totals.csv' is the survey weight"),
-        (["OPEN,n", "other,5"], "is open, and only a release finds its values"),
-        (["BORN,n", "2000-01-01,5"], "holds dates; derive a column of groups"),
+        (["OPEN,n", "other,5"], "is declared as 'values: open', so its values are unknown"),
+        (["BORN,n", "2000-01-01,5"], "holds dates; derive groups of dates"),
         (["JOB,n", "no,5", "working,5"], "'working' is the label of several values"),
         (["BIN,n", "0 to 3,5", "4 to 9,1"], "row 1: '0 to 3' ends inside the bin"),
-        (["BIN,n", "0,5", "2,1"], "row 2: '2' is the number of no bin, from 0 to 1"),
-        (["BIN,n", "0,5", "old,1"], "row 2: 'old' is no range"),
+        (["BIN,n", "0,5", "2,1"], "row 2: '2' is not the number of a bin, which are 0 to 1"),
+        (["BIN,n", "0,5", "old,1"], "row 2: 'old' is not a range"),
         (["AGE,n", "0 to 17,5", "17 and over,1", "-1,0", ",0"], "has '17' in two ranges"),
         (["AGE,n", "0 to 17,5", "19 and over,1", "-1,0", ",0"], "leaves out '18'"),
-        (["AGE,GROWN,n", "1,child,5"], "'GROWN', which are of one column"),
-        (["SEX,BIN,n", "1,0,5", "1,1,5", "2,0,5"], "miss the cell SEX=Female, BIN=over 4 to 9"),
+        (["AGE,GROWN,n", "1,child,5"], "'GROWN', which are the same column"),
+        (["SEX,BIN,n", "1,0,5", "1,1,5", "2,0,5"], "lack the cell SEX=Female, BIN=over 4 to 9"),
     ],
 )
 def test_what_is_refused_says_what_and_where(tmp_path, lines, says):
-    if says.endswith("of one column"):
+    if says.endswith("same column"):
         ages = [f"{age},{grown},1" for age in AGES for grown in ("child", "adult", "missing", "refused")]
         lines = [lines[0], *ages]
     with pytest.raises(InputError, match=re.escape(says)):

@@ -568,7 +568,7 @@ def test_a_damaged_release_is_told_in_one_sentence_with_exit_2(place, monkeypatc
     assert SENTENCES[kind] in line
     assert repr(name) in line
     assert "stratified" in line
-    assert "get the whole folder again" in line
+    assert "download the whole folder again" in line
 
 
 @pytest.mark.parametrize("kind", ["missing", "cut off", "edited"])

@@ -41,7 +41,7 @@ def test_from_a_code_book_to_a_release_in_two_commands(served):
     drafted = served("schema", "draft", "people.csv", "--codebook", "book.csv", "--output", "people.yaml")
     assert drafted.returncode == 0, drafted.stderr
     assert "2 of 3 columns declared" in drafted.stdout
-    assert "left out: JOB (neither values nor bounds)" in drafted.stdout + drafted.stderr
+    assert "left out: JOB (the book has neither values nor bounds)" in drafted.stdout + drafted.stderr
     made = served("release", "--input", "people.csv", "--schema", "people.yaml", "--strata", "SEX")
     assert made.returncode == 0, made.stderr
     assert "Age in years" in (folder / "release" / "schema.json").read_text()
@@ -81,7 +81,7 @@ def test_a_question_is_refused_until_it_is_answered_and_other_columns_are_releas
     rows.assign(HOURS=[*range(100)] * 3).to_csv(folder / "people.csv", index=False)
     (folder / "book.csv").write_text(DOUBTFUL)
     drafted = served("schema", "draft", "people.csv", "--codebook", "book.csv", "--output", "people.yaml")
-    assert "question: HOURS (99 (99 or more) beside the numbers 0 to 98)" in drafted.stderr
+    assert "question: HOURS (99 (99 or more) in addition to the numbers 0 to 98)" in drafted.stderr
     release = ("release", "--input", "people.csv", "--schema", "people.yaml", "--strata", "SEX")
     refused = served(*release)
     assert refused.returncode == 2
@@ -136,7 +136,7 @@ def test_a_book_that_is_not_read_names_the_formats_and_the_template(equistrata):
     refused = equistrata("schema", "draft", "people.csv", "--codebook", "book.txt", "--output", "people.yaml")
     assert refused.returncode == 2
     said = " ".join(refused.stderr.split())
-    assert "is in no format that is read, which are Frictionless Table Schema" in said
+    assert "is in none of the supported formats, which are Frictionless Table Schema" in said
     assert "equistrata schema draft FILE --template book.csv writes" in said
 
 
@@ -163,7 +163,7 @@ def test_a_draft_of_rows_is_private_and_refused_until_it_is_confirmed(equistrata
     assert stat.S_IMODE((folder / "people.yaml").stat().st_mode) == 0o600
     assert "job 17" not in drafted.stdout + drafted.stderr
     assert "left out: JOB\n" in drafted.stderr  # The output is captured, so it does not describe the rows.
-    assert "many different cells" in (folder / "people.yaml").read_text()
+    assert "many different texts" in (folder / "people.yaml").read_text()
     assert "equistrata schema confirm people.yaml" in " ".join(drafted.stderr.split())
     refused = equistrata("release", "--input", "people.csv", "--schema", "people.yaml")
     assert refused.returncode == 2
@@ -200,7 +200,7 @@ def test_later_commands_say_what_a_draft_without_a_column_leaves_out(equistrata)
     for words in (("release", "--schema"), ("schema", "check")):
         refused = equistrata(*words, "people.yaml", "--input", "people.csv")
         assert refused.returncode == 2
-        assert "declares no column: NOTE are comments" in " ".join((refused.stdout + refused.stderr).split())
+        assert "because these are only comments: NOTE" in " ".join((refused.stdout + refused.stderr).split())
 
 
 def test_an_output_that_exists_stays(equistrata):
@@ -212,7 +212,7 @@ def test_an_output_that_exists_stays(equistrata):
     assert (folder / "people.yaml").read_text() == "mine"
     forced = equistrata("schema", "draft", "people.csv", "--output", "people.yaml", "--force")
     assert forced.returncode == 0
-    assert "# LEFT OUT JOB: no entry in the book" in (folder / "people.yaml").read_text()
+    assert "# LEFT OUT JOB: not in the book" in (folder / "people.yaml").read_text()
     assert not [path for path in folder.iterdir() if path.name.startswith(".")]
 
 

@@ -115,7 +115,7 @@ def test_a_table_that_is_given_twice_is_refused(holders, tmp_path):
     paths, schema = holders
     (tmp_path / "again.csv").symlink_to(paths[0])
     for again in (paths[0], tmp_path / "again.csv"):
-        with pytest.raises(InputError, match="is named twice, so it would count twice"):
+        with pytest.raises(InputError, match="is given twice, so it would count twice"):
             run(*paths, again, "--schema", schema, *ARMS)
 
 

@@ -408,7 +408,7 @@ def test_only_the_schema_and_the_sizes_are_opened(people, tmp_path, repo_root):
         (["--beta", "0.99", "--effect", "0.1"], "beta"),
         (["--columns", "SEX,RAC1P,ESR"], "give a synthesizer too"),
         (["--survey-weight", "PWGTP"], "'survey_weight' only applies to the plan of a synthesis"),
-        (["--synthesizer", "gem", "--survey-weight", "PWGTP"], "does not measure the survey weight"),
+        (["--synthesizer", "gem", "--survey-weight", "PWGTP"], "cannot measure the survey weight"),
         (["--synthesizer", "mst", "--survey-weight", "SEX"], "'SEX' cannot be the survey weight"),
         (["--synthesizer", "smartnoise-mst"], "'smartnoise-mst'"),
         (["--synthesizer", "mst", "--column", "WKHP"], "'column' only applies to the plan of an estimate"),

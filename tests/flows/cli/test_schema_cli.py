@@ -104,9 +104,9 @@ def test_open_columns_fit_whatever_they_hold(tmp_path, monkeypatch, capsys):
 
 def test_each_misfit_says_what_to_write_in_its_line(messy, monkeypatch, capsys):
     _, told, _ = check(monkeypatch, capsys, messy, "--input", messy / "people.csv")
-    assert "\nAGE: missing cells; write missing: own.\n" in told
+    assert "\nAGE: missing cells; declare missing: own.\n" in told
     assert "\nGROUP: undeclared values; list them under 'values', or" in told
-    assert "all by 'others'; --show prints them.\n" in told
+    assert "all others with 'others'; --show prints them.\n" in told
 
 
 def test_columns_that_were_not_checked_are_named(tmp_path, monkeypatch, capsys):
@@ -137,8 +137,8 @@ def test_a_header_that_differs_by_case_or_blanks_is_named(tmp_path, monkeypatch,
     (tmp_path / "people.csv").write_text("sex ,Age\n1,2\n")
     (tmp_path / "people.yaml").write_text("columns: {sex: {values: [1, 2]}, age: {lower: 0, upper: 9}}")
     _, told, _ = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv")
-    assert "sex: no such column; the header line has 'sex ' for 'sex'; write one of them as the other." in told
-    assert "age: no such column; the header line has 'Age' for 'age'; write one of them as the other." in told
+    assert "sex: no such column; the header line has 'sex ' instead of 'sex'; use the same spelling in both." in told
+    assert "age: no such column; the header line has 'Age' instead of 'age'; use the same spelling in both." in told
 
 
 def test_rows_of_other_cells_and_doubled_columns_are_told_with_all_else(tmp_path, monkeypatch, capsys):
@@ -149,8 +149,8 @@ def test_rows_of_other_cells_and_doubled_columns_are_told_with_all_else(tmp_path
     code, said, _ = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv", "--json")
     document = json.loads(said)
     assert (code, document["rows"], document["fits"]) == (2, 5, False)
-    assert document["file"][0].startswith("columns 1 and 3 are both named 'A' (blanks aside); rename one")
-    assert "line 5 has 3 cells, and the header 4; line 8 has 5 cells" in document["file"][1]
+    assert document["file"][0].startswith("columns 1 and 3 are both named 'A' (ignoring blanks); rename one")
+    assert "line 5 has 3 cells, but the header has 4; line 8 has 5 cells" in document["file"][1]
     assert [(each["columns"], each["fault"]) for each in document["misfits"]] == [
         (["C"], "not numbers"),
         (["C"], "out of bounds"),
@@ -169,7 +169,7 @@ def test_a_file_that_only_has_rows_of_other_cells_does_not_fit(tmp_path, monkeyp
     code, said, err = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv")
     assert code == 2
     told = " ".join((said + err).split())
-    assert "and 13 rows more. These rows were not checked" in told
+    assert "and 13 more rows. These rows were not checked" in told
     assert "fits what is declared well, as far as it was checked" in told
 
 
@@ -182,7 +182,9 @@ def test_rows_in_another_encoding_are_told_with_all_else(header, rows, tmp_path,
     code, said, _ = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv", "--json")
     document = json.loads(said)
     assert code == 2
-    assert document["file"] == [f"rows are not UTF-8 text; declare file: {{encoding: {encoding}}}, or save it as UTF-8"]
+    assert document["file"] == [
+        f"the file is not UTF-8 text; declare file: {{encoding: {encoding}}}, or save it as UTF-8"
+    ]
     assert [(each["columns"], each["fault"]) for each in document["misfits"]] == [(["A"], "out of bounds")]
 
 
@@ -205,7 +207,7 @@ def test_an_encoding_and_an_absent_column_hide_no_other_problem(missing, tmp_pat
     document = json.loads(said)
     assert code == 2
     assert len(document["problems"]) == ("z" in missing)
-    assert document["file"] == ["rows are not UTF-8 text; declare file: {encoding: cp1252}, or save it as UTF-8"]
+    assert document["file"] == ["the file is not UTF-8 text; declare file: {encoding: cp1252}, or save it as UTF-8"]
     absent = {each["columns"][0] for each in document["misfits"] if each["fault"] == "no such column"}
     assert absent == ({"D"} if "z" in missing else {"C", "D"})
 
@@ -215,7 +217,7 @@ def test_a_delimiter_that_is_not_declared_is_said(tmp_path, monkeypatch, capsys)
     (tmp_path / "people.yaml").write_text("columns: {A: {lower: 0, upper: 9}, B: {lower: 0, upper: 9}}")
     code, said, _ = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv", "--json")
     assert code == 2
-    assert 'declare its delimiter, as file: {delimiter: ";"}' in json.loads(said)["file"][0]
+    assert 'declare the delimiter, such as file: {delimiter: ";"}' in json.loads(said)["file"][0]
 
 
 def test_a_file_that_cannot_be_read_hides_no_problem_of_the_schema(tmp_path, monkeypatch, capsys):
@@ -258,7 +260,7 @@ def test_the_survey_weight_is_checked_as_a_column_that_is_released(tmp_path, mon
     (tmp_path / "people.yaml").write_text(text)
     for rows, code, says in (
         ("A,W\n1,99\n", 0, "fits"),
-        ("A,W\n1,\n2,3\n", 2, "W: missing cells; correct"),
+        ("A,W\n1,\n2,3\n", 2, "W: missing cells; each row needs a weight"),
         ("A\n1\n", 2, "W: no such"),
     ):
         (tmp_path / "people.csv").write_text(rows)

@@ -219,6 +219,6 @@ def test_revise_refuses_a_series_that_does_not_hold_and_writes_nothing(releases,
     write_manifest(releases / "2026-01")
     code, _, said = series("revise", releases, "--output", tmp_path / "edited")
     assert code == 2
-    assert "is not valid, so nothing is revised" in said
+    assert "is not valid, so no estimate was revised" in said
     assert not (tmp_path / "alone").exists()
     assert not (tmp_path / "edited").exists()

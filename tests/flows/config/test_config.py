@@ -188,6 +188,6 @@ def test_options_complete_the_texts_of_a_file_and_do_not_change_what_is_released
 @pytest.mark.parametrize("setting", ["state", "columns", "strata", "means"])
 def test_a_list_names_nothing_twice(setting):
     """If a state was in the list twice, each person was included twice in the data."""
-    with pytest.raises(InputError, match=f"setting '{setting}': 'WY' is named twice, so it would count twice"):
+    with pytest.raises(InputError, match=f"setting '{setting}': 'WY' is given twice, so it would count twice"):
         ReleaseConfig.build(**{setting: "WY,VT,WY", "source": "folktables"})
     assert ReleaseConfig.build(unit_sizes="0.5,0.5").unit_sizes == ("0.5", "0.5")

@@ -82,7 +82,7 @@ def test_weights_meet_the_totals_in_both_files(home, kind):
     assert release_faults(found) == []
     assert found.controls.columns == ("SEX", "AGE")
     assert found.controls.totals.tolist() == [[4000.25, 0], [1000, 250]]
-    assert "that the totals of people are those of file 'totals.csv'" in unseen(found)
+    assert "whether the totals of people match file 'totals.csv'" in unseen(found)
     said = found.card["controls"]
     assert (said["people"], said["columns"], said["cells"]) == (5250.25, ["SEX", "OLD"], 4)
     assert "5,250 people" in (folder / "card.md").read_text()
@@ -139,7 +139,7 @@ def test_a_changed_weight_total_or_number_of_people_is_found(home, tmp_path):
         card = json.loads((copy / "card.json").read_text())
         (copy / "card.json").write_text(json.dumps(card | {"controls": None}))
 
-    unmet, unlike = "do not meet the totals", "do not say alike whether there is a controls.csv"
+    unmet, unlike = "do not meet the totals", "do not agree on whether there is a controls.csv"
     for change, sentence in ((heavier, unmet), (another, unmet), (gone, unlike), (silent, unlike)):
         copy = edited_copy(folders[0], tmp_path / change.__name__, change)
         assert any(sentence in fault for fault in faults(Release.open(copy))), change.__name__
@@ -154,7 +154,7 @@ def test_a_changed_weight_total_or_number_of_people_is_found(home, tmp_path):
     copy = edited_copy(folders[2], tmp_path / "workless", workless)
     assert "the rows have other shares of 'JOB' than the measurements lead to" in faults(Release.open(copy))
     copy = edited_copy(folders[1], tmp_path / "people", another)
-    assert any("other numbers of rows than of people" in fault for fault in faults(Release.open(copy)))
+    assert any("do not match the numbers of people" in fault for fault in faults(Release.open(copy)))
 
 
 def test_a_weight_above_its_bound_is_found_where_no_totals_are(home, tmp_path):

@@ -112,11 +112,11 @@ def test_means_and_the_class_share_epsilon(settings):
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"survey_weight": "PAY"}, "does not measure the survey weight"),
+        ({"survey_weight": "PAY"}, "cannot measure the survey weight"),
         ({"unit": "JOB"}, "is for one row only|must not be released"),
         ({"relation": "replace-one"}, "is for one row only"),
         ({"degree": 2}, "setting 'degree'"),
-        ({"strata": ["SEX"], "selection": "shared"}, "fits every stratum by itself"),
+        ({"strata": ["SEX"], "selection": "shared"}, "fits each stratum separately"),
         ({"synthesizer": "marginals.py"}, "setting 'synthesizer'"),
     ],
 )

@@ -137,10 +137,12 @@ def test_what_is_forged_about_rules_is_found(home, tmp_path):
         return change
 
     assert "breaks the rule 'JAIL_IN <= JAIL_OUT'" in found("late", rows("JAIL_OUT", "2015-01-01"))
-    assert "column 'GROWN' of the rows does not follow from 'AGE'" in found("grown", rows("GROWN", "maybe"))
+    assert "derived column 'GROWN' of the rows does not match its source 'AGE'" in found(
+        "grown", rows("GROWN", "maybe")
+    )
     hidden = rows("HIDDEN", "a column more")
     assert "synthetic.parquet has columns that schema.json does not declare: HIDDEN" in found("hidden", hidden)
     assert "lists other rules than schema.json" in found("other", card(in_order=["JAIL_OUT <= JAIL_IN"]))
     assert "changed more rows than there are" in found("many", card(moved=10**6))
-    assert "lacks what each of its format has: what its rules took" in found("none", card())
+    assert "lacks parts that each card of its format has: the effect of its rules" in found("none", card())
     shutil.rmtree(tmp_path)

@@ -457,12 +457,12 @@ def test_a_course_does_not_mix_people_and_rows(office):
     ("edit", "match"),
     [
         (lambda card: card["series"]["so_far"].update(rho=1e-9), "a release between was not counted"),
-        (lambda card: card["series"]["former"].update(state="0" * 64), "has learned from another month 1"),
+        (lambda card: card["series"]["former"].update(state="0" * 64), "has learned from another version of month 1"),
         (lambda card: card["series"].update(former=None), "has learned from no month before it"),
-        (lambda card: card["series"]["former"].update(anew=["JOB"]), "does not say which columns month 1"),
+        (lambda card: card["series"]["former"].update(anew=["JOB"]), "does not list the columns for which month 1"),
         (lambda card: card["series"]["at_its_end"].update(rho=1.0), "states another budget"),
         (lambda card: card["guarantee"].update(rho=1e-5), "says ε"),
-        (lambda card: card["guarantee"].update(card["series"]["own"]), "is not that of its series so far"),
+        (lambda card: card["guarantee"].update(card["series"]["own"]), "is not the total cost of its series so far"),
     ],
 )
 def test_what_was_changed_on_a_card_is_found(made, edit, match):

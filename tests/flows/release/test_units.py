@@ -311,10 +311,16 @@ def test_ids_are_the_same_however_they_are_stored():
         ([1.0, np.nan], "has empty cells"),
         (["1", " \u2003\t"], "has empty cells"),  # otherwise all rows without an id would be one unit
         (["", "1"], "has empty cells"),
-        ([1.0, 2.0**53], "has numbers with a point that are too large to tell ids apart"),
-        ([1.0, np.inf], "has numbers with a point"),
-        (pd.Series([1.0, 2.0**24], dtype="float32"), "has numbers with a point that are too large to tell ids apart"),
-        (pd.Series([1.0, 2.0**24], dtype="Float32"), "has numbers with a point that are too large to tell ids apart"),
+        ([1.0, 2.0**53], "has floating-point numbers that are too large to distinguish ids"),
+        ([1.0, np.inf], "has floating-point numbers"),
+        (
+            pd.Series([1.0, 2.0**24], dtype="float32"),
+            "has floating-point numbers that are too large to distinguish ids",
+        ),
+        (
+            pd.Series([1.0, 2.0**24], dtype="Float32"),
+            "has floating-point numbers that are too large to distinguish ids",
+        ),
         ([[1], [2]], "has lists or mappings in its cells"),
     ],
 )
@@ -421,8 +427,8 @@ def test_the_schema_s_unit_holds_unless_a_setting_says_otherwise(place):
             {"unit": "GROUP", "at_most": 2, "strata": "GROUP", "columns": "AGE,JOB"},
             "stratum column 'GROUP' is not among the released columns",
         ),
-        ({"unit": "HOME", "at_most": 17, "unit_weights": "units"}, "where 2 to 16 rows of them are used"),
-        ({"unit_weights": "units"}, "where 2 to 16 rows of them are used"),
+        ({"unit": "HOME", "at_most": 17, "unit_weights": "units"}, "if 'at_most' is from 2 to 16"),
+        ({"unit_weights": "units"}, "if 'at_most' is from 2 to 16"),
         ({"unit": "HOME", "at_most": 2, "synthesizer": "smartnoise-mst"}, "is for one row only"),
     ],
 )
@@ -454,7 +460,7 @@ def test_no_column_of_the_rows_is_taken_for_the_sizes_of_units(place):
     folder, given = place
     named = PEOPLE_SCHEMA + f"  {UNIT_ROWS!r}: {{values: [1, 2]}}\n"
     (folder / "people.yaml").write_text(named + "unit: {column: HOME, at_most: 3}\n")
-    with pytest.raises(InputError, match="as releases name one of their own; rename it"):
+    with pytest.raises(InputError, match="which is a reserved name; rename it"):
         Plan.of(ReleaseConfig.build(**given, unit_weights="units"))
 
 

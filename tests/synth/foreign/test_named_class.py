@@ -138,7 +138,7 @@ def test_whose_guarantee_it_is_is_said(written):
     assert own.relation == ADD_REMOVE
     assert f"The guarantee is the claim of Mine ({own.software})" in own.caveats[0]
     assert not own.keeps_measurements
-    with pytest.raises(InputError, match="keeps no measurements"):
+    with pytest.raises(InputError, match="stores no measurements"):
         own.model(SCHEMA, [])
 
 
@@ -148,7 +148,7 @@ def test_a_class_that_converts_into_rho_gets_the_epsilon_of_its_rho(written):
     fitted(name, rho=rho, delta=1e-6)
     spent = Rho.from_epsilon_delta(told()[0]["epsilon"], 1e-6)
     assert float(spent) == pytest.approx(0.98 * float(rho), rel=1e-6)
-    assert "into ρ" in NamedClass(name).caveats[0]
+    assert "to ρ" in NamedClass(name).caveats[0]
 
 
 WORKER = runpy.run_path(str(child.WORKER), run_name="worker")
@@ -158,9 +158,9 @@ ROWS = pd.DataFrame({"SEX": [0, 1], "MAR": [4, 0], "ESR": [1, 0]})
 @pytest.mark.parametrize(
     ("drawn", "sentence"),
     [
-        (ROWS[:1], "has not the 2 rows"),
+        (ROWS[:1], "does not have the 2 rows"),
         (ROWS.astype(float).where(ROWS["SEX"] == 0), "missing values.* in column 'SEX'"),
-        (ROWS.assign(ESR="x"), "that are no numbers, in column 'ESR'"),
+        (ROWS.assign(ESR="x"), "that are not numbers, in column 'ESR'"),
         (ROWS.assign(MAR=99), r"other than the codes 0 to 4 in column 'MAR'"),
         (ROWS.assign(MAR=-1), r"other than the codes 0 to 4 in column 'MAR'"),
         (ROWS.assign(MAR=0.5), r"other than the codes 0 to 4 in column 'MAR'"),
@@ -190,7 +190,7 @@ def test_codes_may_come_as_an_array_in_another_order_or_as_floats(drawn):
 @pytest.mark.parametrize(
     ("sample", "sentence"),
     [
-        ("drawn = frame if real else drawn", "what Mine drew has not the 10000 rows"),
+        ("drawn = frame if real else drawn", "the sample of Mine does not have the 10000 rows"),
         ("drawn = drawn.assign(MAR=99) if real else drawn", r"has values other than the codes 0 to 4 in column 'MAR'"),
     ],
 )
@@ -247,7 +247,7 @@ def test_rows_of_a_unit_and_survey_weights_are_refused(written):
     weighed = Schema.from_dict({"columns": {"A": {"values": [0, 1]}, "W": {"lower": 0, "upper": 9}}})
     for schema in (replace(SCHEMA, unit=Unit("HOME", at_most=3)), weighed.with_survey_weight("W")):
         codes = np.zeros((9, len(schema.sizes)), dtype=np.uint8)
-        with pytest.raises(InputError, match="accounts for one row only"):
+        with pytest.raises(InputError, match="only protects one row"):
             NamedClass(name).fit_table(CodedTable(codes, schema), HALF, SeededNoise(0))
     with pytest.raises(FileNotFoundError):
         told()
@@ -262,7 +262,7 @@ def test_an_empty_stratum_is_fitted_to_one_made_up_row(written):
 
 def test_it_is_tried_on_made_up_rows_whose_errors_are_told_in_full(written):
     name, told = written(fit="raise KeyError('domain is what I wanted')")
-    with pytest.raises(InputError, match=r"before any real one was read \(KeyError\)") as caught:
+    with pytest.raises(InputError, match=r"before any real row was read \(KeyError\)") as caught:
         NamedClass(name).try_out(SCHEMA)
     assert "domain is what I wanted" in str(caught.value)
     assert "line " in str(caught.value)  # a line of the traceback
@@ -291,7 +291,7 @@ def test_it_is_tried_out_before_a_library_fit(written):
         ("x = 1", "has no class 'Mine'"),
         ("class Mine:\n    def fit(self, frame): pass", "has no method sample; a synthesizer is a class"),
         ("class Mine:\n    def __init__(self): pass\n    def fit(self, f): pass\n    def sample(self, n): pass",
-         "takes no epsilon"),
+         "has no parameter epsilon"),
         ("import nothing_of_the_kind", "ModuleNotFoundError"),
         ("print('noise'); raise SystemExit(3)", "SystemExit"),
         ("def Mine(): pass", "has no class 'Mine'"),
@@ -309,9 +309,9 @@ def test_what_is_no_synthesizer_is_refused_before_anything_is_read(tmp_path, tex
 
 def test_an_interpreter_that_is_not_there_or_no_python(tmp_path, written):
     name, _ = written()
-    with pytest.raises(InputError, match="there is no interpreter"):
+    with pytest.raises(InputError, match="does not exist; correct --synthesizer-python"):
         mechanism(name, python=str(tmp_path / "none"))
-    with pytest.raises(InputError, match="cannot say what synthesizer"):
+    with pytest.raises(InputError, match="could not load synthesizer"):
         mechanism(name, python="/bin/true")
     with pytest.raises(InputError, match="runs in this Python"):
         mechanism("mst", python=sys.executable)

@@ -69,5 +69,5 @@ def test_a_large_group_has_no_epsilon():
 
 
 def test_means_that_take_all_are_refused():
-    with pytest.raises(InputError, match="leave nothing for the synthesizer"):
+    with pytest.raises(InputError, match="leave no budget for the synthesizer"):
         Promise.within(1.0, DELTA, Rho.from_epsilon_delta(1, DELTA), pure=False)

@@ -160,13 +160,19 @@ def test_nothing_that_the_child_says_gets_out(plays, capfd):
         ("sys.exit(7)", r"\(exit status 7\)"),
         ("os.kill(os.getpid(), 9)", r"\(exit status -9\)"),
         ('(folder / "error.json").write_text(json.dumps(dict(type="row [1 2]"))); sys.exit(1)', r"\(exit status 1\)"),
-        ("pass", "gave no rows of schema"),
-        ('(folder / "synthetic.npy").write_bytes(b"nonsense")', "gave no rows of schema"),
-        ('np.save(folder / "synthetic.npy", np.full((9, 3), 200, dtype=np.uint32))', "gave no rows of schema"),
-        ('np.save(folder / "synthetic.npy", np.zeros((9, 2), dtype=np.uint32))', "gave no rows of schema"),
-        ('np.save(folder / "synthetic.npy", np.zeros((0, 3), dtype=np.uint32))', "gave no rows of schema"),
-        ('np.save(folder / "synthetic.npy", np.zeros((9, 3)))', "gave no rows of schema"),
-        ('np.save(folder / "synthetic.npy", np.array([["a"]], dtype=object), allow_pickle=True)', "gave no rows"),
+        ("pass", "did not return rows that fit schema"),
+        ('(folder / "synthetic.npy").write_bytes(b"nonsense")', "did not return rows that fit schema"),
+        (
+            'np.save(folder / "synthetic.npy", np.full((9, 3), 200, dtype=np.uint32))',
+            "did not return rows that fit schema",
+        ),
+        ('np.save(folder / "synthetic.npy", np.zeros((9, 2), dtype=np.uint32))', "did not return rows that fit schema"),
+        ('np.save(folder / "synthetic.npy", np.zeros((0, 3), dtype=np.uint32))', "did not return rows that fit schema"),
+        ('np.save(folder / "synthetic.npy", np.zeros((9, 3)))', "did not return rows that fit schema"),
+        (
+            'np.save(folder / "synthetic.npy", np.array([["a"]], dtype=object), allow_pickle=True)',
+            "did not return rows",
+        ),
     ],
 )
 def test_a_child_that_breaks_the_contract(plays, body, sentence):
@@ -230,7 +236,7 @@ def test_other_names_of_its_factory(plays, monkeypatch):
     told = seen()
     assert (told["synthesizer"], told["epsilon"], told["delta"]) == ("patectgan", 0.98 * 3.0, 1e-6)
     assert mechanism("snsynth:MST", python=python) == mechanism("smartnoise-mst", python=python)
-    with pytest.raises(InputError, match="leaves cells of its rows empty"):
+    with pytest.raises(InputError, match="draws rows with empty cells"):
         mechanism("snsynth:PACSYNTH", python=python)
 
 
@@ -251,7 +257,7 @@ def test_it_is_foreign_and_ours_is_not(plays):
     relations = {name: SmartNoise(name, python).relation for name in smartnoise.SYNTHESIZERS}
     assert relations == {"aim": ADD_REMOVE, "mst": REPLACE_ONE, "mwem": REPLACE_ONE}  # the last two use exact sizes
     assert all(caveat.endswith(".") and "\n" not in caveat for caveat in adapter.caveats)
-    with pytest.raises(InputError, match="keeps no measurements"):
+    with pytest.raises(InputError, match="stores no measurements"):
         adapter.model(SCHEMA, [])
 
 

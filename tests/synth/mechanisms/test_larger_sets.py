@@ -99,7 +99,7 @@ def test_workloads_are_read_as_written():
 def test_wrong_workloads_are_refused(text, sentence):
     with pytest.raises(InputError, match=sentence):
         workload_of([text], ("A", "B", "Y"))
-    with pytest.raises(InputError, match="is there twice"):
+    with pytest.raises(InputError, match="is given twice"):
         workload_of(["A*B", "B*A=2"], ("A", "B"))
 
 
@@ -113,5 +113,5 @@ def test_mechanisms_get_the_workload_that_they_have():
             InputError, match=f"setting '{next(iter(asked))}' describes the workload .* {mechanism.name} has"
         ):
             serving(mechanism, **asked)
-    with pytest.raises(InputError, match="leave out degree and target, or the workload"):
+    with pytest.raises(InputError, match="leave out degree and target, or leave out the workload"):
         serving(AIM(), 3, sets)

@@ -67,7 +67,7 @@ def test_the_levels_that_are_offered(levels, offered):
 
 def test_levels_need_columns_and_something_to_measure():
     for bad in ({"strata": (), "fine": False}, {"strata": ("S",), "coarse": False, "fine": False}):
-        with pytest.raises(ValueError, match="coarse or fine"):
+        with pytest.raises(ValueError, match="coarse, fine or both"):
             Levels(**bad)
     for bad in (0.0, 0.99, -1.0, float("nan")):
         for name in ("columns", "low_noise", "alone"):
@@ -80,7 +80,7 @@ def test_mst_keeps_a_part_of_rho_for_pairs():
         assert levels.first_share == pytest.approx(0.85 + COARSE_SHARE + SIZES_SHARE)
         assert MST(levels=levels, choice=0.09).choice == 0.09
         for bad in (0.0, 0.1, -0.1, float("nan")):
-            with pytest.raises(ValueError, match="leaves a part"):
+            with pytest.raises(ValueError, match="leaves some"):
                 MST(levels=levels, choice=bad)
 
 

@@ -34,7 +34,7 @@ def test_conditions_keep_the_rows_that_meet_them(seed, mar, esr):
     allowed = {"MAR": sorted(mar), "ESR": sorted(esr)}
     kept = [row for row in m.pool.codes.tolist() if row[1] in mar and row[2] in esr]
     if not kept:
-        with pytest.raises(InputError, match="no row can have that combination of MAR, ESR"):
+        with pytest.raises(InputError, match="no row can have this combination of MAR, ESR"):
             m.where(allowed)
         return
     conditioned, mass = m.where(allowed)

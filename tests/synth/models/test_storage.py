@@ -91,5 +91,5 @@ def test_archives_that_make_no_sense_are_refused(change, tmp_path):
 
 
 def test_a_kind_without_a_format_is_refused(tmp_path):
-    with pytest.raises(InputError, match="kind object cannot be saved"):
+    with pytest.raises(InputError, match="type object cannot be saved"):
         save_model(object(), tmp_path / "model.npz")

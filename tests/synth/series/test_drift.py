@@ -156,7 +156,9 @@ def test_a_state_is_kept_as_readable_json(tmp_path):
         assert (one.values == two.values).all()
         assert (one.sigmas == two.sigmas).all()
     (tmp_path / "series.json").write_text('{"format": "equistrata series 1"}')
-    with pytest.raises(InputError, match=r"\.json.* (is no state of a series|cannot be read|lacks|has|is no mapping)"):
+    with pytest.raises(
+        InputError, match=r"\.json.* (is not the state of a series|cannot be read|lacks|has|is no mapping)"
+    ):
         State.load(tmp_path / "series.json")
 
 
@@ -196,13 +198,17 @@ def test_a_state_that_no_filter_can_have_made_is_refused(tmp_path, changed):
     path.write_text(json.dumps(honest))
     assert State.load(path).month == 1
     path.write_text(json.dumps(honest | changed))
-    with pytest.raises(InputError, match=r"\.json.* (is no state of a series|cannot be read|lacks|has|is no mapping)"):
+    with pytest.raises(
+        InputError, match=r"\.json.* (is not the state of a series|cannot be read|lacks|has|is no mapping)"
+    ):
         State.load(path)
 
 
 def test_a_state_of_lists_without_end_is_refused(tmp_path):
     (tmp_path / "series.json").write_text("[" * 100_000 + "]" * 100_000)
-    with pytest.raises(InputError, match=r"\.json.* (is no state of a series|cannot be read|lacks|has|is no mapping)"):
+    with pytest.raises(
+        InputError, match=r"\.json.* (is not the state of a series|cannot be read|lacks|has|is no mapping)"
+    ):
         State.load(tmp_path / "series.json")
 
 

@@ -85,7 +85,7 @@ def test_a_row_that_nothing_mends_becomes_a_copy_of_another_one_or_of_one_drawn_
     alone = CodedTable(np.array([stuck, stuck], dtype=np.uint8), schema)
     found, _ = enforce_rules(alone, np.random.default_rng(0), lambda rows: table)
     assert found.codes.tolist() == [fine, fine]
-    with pytest.raises(InputError, match="of 2 drawn rows of a stratum none obeys YEARS <= AGE; take"):
+    with pytest.raises(InputError, match="none of 2 drawn rows of a stratum satisfies the rules YEARS <= AGE; remove"):
         enforce_rules(alone, np.random.default_rng(0), lambda rows: alone)
 
 

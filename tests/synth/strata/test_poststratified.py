@@ -80,14 +80,14 @@ def test_a_model_without_anybody_in_a_cell_borrows_rows_and_rules_are_kept(model
         strata = model.strata
 
         def batches(self, count, rng, where, changed):
-            raise InputError("no row can have that")
+            raise InputError("no row can have this")
 
         def sample(self, count, rng):
             return model.sample(count, rng) if count else empty
 
     controls = Controls(("AGE", "JOB"), (None, None), np.ones((3, 2)), "these")
     assert len(rows_of_cell(Nobody(), controls, 5, 7, ("AGE", "JOB"), rng, [])) == 7
-    with pytest.raises(InputError, match="obeys the rules of schema"):
+    with pytest.raises(InputError, match="satisfies the rules of schema"):
         rows_of_cell(Nobody(), controls, 1, 7, ("AGE", "JOB"), rng, [])
 
 

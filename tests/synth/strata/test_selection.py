@@ -111,11 +111,11 @@ TIED = Schema(
 @pytest.mark.parametrize(
     ("mechanism", "strata", "reason"),
     [
-        (SmartNoise("mst"), STRATA, "SmartNoiseMST fits every stratum by itself"),
-        (MST(engine=OtherEngine()), STRATA, "engine 'numpy' can"),
+        (SmartNoise("mst"), STRATA, "SmartNoiseMST fits each stratum separately"),
+        (MST(engine=OtherEngine()), STRATA, "use engine 'numpy'"),
         (MST(), Strata.over(LARGE, ("S",)), "more than 1,000,000 cells"),
         (AIM(), Strata.over(LONG, ("S",)), "more than 1,000,000 cells"),
-        (MST(), Strata.over(TIED, ("S",)), "more than 8 MiB before anything is measured"),
+        (MST(), Strata.over(TIED, ("S",)), "more than 8 MiB even without any measured pair"),
     ],
 )
 def test_where_it_cannot_be_each_stratum_chooses_unless_sharing_was_asked_for(mechanism, strata, reason):
@@ -133,7 +133,7 @@ def test_where_it_cannot_be_each_stratum_chooses_unless_sharing_was_asked_for(me
     [
         ({"selection": "both"}, "selection is 'both', but must be 'shared' or 'per-stratum'"),
         ({"levels": "fine"}, "levels is 'fine', but must be 'auto' or 'strata' or 'none'"),
-        ({"selection": "per-stratum", "levels": "none"}, "every stratum was asked to choose for itself"),
+        ({"selection": "per-stratum", "levels": "none"}, "each stratum was set to select separately"),
     ],
 )
 def test_bad_choices_are_told_in_a_sentence_before_a_row_is_looked_at(settings, message):

@@ -488,8 +488,8 @@ def test_refuses_bad_settings_before_it_looks_at_rows():
     for settings, message in [
         ({"strata": CUT, "weights": other}, "other strata"),
         ({"strata": ("SEX",), "weights": "nosiy"}, "unknown weights"),
-        ({"strata": CUT, "combine_weights": True}, "nothing to combine"),
-        ({"weights": PublicWeights({(): 1.0}, "test"), "combine_weights": True}, "nothing to combine"),
+        ({"strata": CUT, "combine_weights": True}, "needs public weights to combine"),
+        ({"weights": PublicWeights({(): 1.0}, "test"), "combine_weights": True}, "needs public weights to combine"),
         ({"strata": ("SEX",), "workers": 0}, "workers"),
         ({"strata": ("SEX",), "count_share": 1.0}, "count_share"),
         ({"strata": ("SEX", "SEX")}, "twice"),
@@ -500,7 +500,7 @@ def test_refuses_bad_settings_before_it_looks_at_rows():
         with pytest.raises(InputError, match=message):
             StratifiedSynthesizer(**settings).fit(people((5, 5)))
     assert len(strata.keys) == 2
-    with pytest.raises(InputError, match="needs the schema"):
+    with pytest.raises(InputError, match="needs a schema"):
         StratifiedSynthesizer().fit(pd.DataFrame({"SEX": [1]}))
     with pytest.raises(InputError, match="not fitted"):
         StratifiedSynthesizer().sample(1)
@@ -508,12 +508,12 @@ def test_refuses_bad_settings_before_it_looks_at_rows():
     for rows in (-1, 1.5, math.nan, "10"):
         with pytest.raises(InputError, match=f"rows is {rows!r}, but must be a whole number"):
             fitted.sample(rows)
-    with pytest.raises(InputError, match=r"'where' is 'SEX'; give {column: value or values}"):
+    with pytest.raises(InputError, match=r"'where' is 'SEX', but must be a mapping; give {column: value or values}"):
         fitted.sample(1, where="SEX")
     for table in (None, "people.csv", np.zeros((3, 2)), [1]):
         with pytest.raises(InputError, match=r"table is of type .*; give a data frame with its schema, or coded rows"):
             StratifiedSynthesizer().fit(table)
-    with pytest.raises(InputError, match="strata is None; give a list of column names"):
+    with pytest.raises(InputError, match="strata is None, but must be a list; give a list of column names"):
         StratifiedSynthesizer(strata=None)
 
 
