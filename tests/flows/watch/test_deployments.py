@@ -87,7 +87,7 @@ def test_a_pool_of_containers_has_variables_of_its_own(broken):
         ("deployments/0/schedules/0/cron", "0 6 1 *", "a schedule's cron: "),
         ("deployments/0/schedules/0/timezone", "America/Gotham", "a schedule's timezone: "),
         ("deployments/0/schedules/0/timezone", "Europe/Vienna",
-         "time_zone 'America/New_York' is not that of its schedule"),
+         "time_zone 'America/New_York' differs from that of its schedule"),
         ("deployments/0/schedules/0/time_zone", "UTC", "a schedule's time_zone: "),
         ("deployments/0/entrypoint", "flows/release/flow.py:releases", "cannot be loaded"),
         ("deployments/0/entrypoint", "flows/nothing.py:release", "cannot be loaded"),
