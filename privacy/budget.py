@@ -53,7 +53,7 @@ def relation_of(unit: str | None, kind: str = ADD_REMOVE) -> str:
 
 
 K = TypeVar("K", bound=Hashable)
-_ROWS = "a group has at least one row, as a whole number"
+_ROWS = "the number of rows of a group must be a whole number of at least 1"
 
 
 class BudgetExceeded(EquistrataError, ValueError):
@@ -107,7 +107,7 @@ class Rho:
     def __init__(self, amount: Fraction | float | int) -> None:
         exact = _fraction(amount, "a zCDP amount")
         if exact < 0:
-            raise InputError(f"a zCDP amount must not be negative, not {float(amount)}")
+            raise InputError(f"a zCDP amount is {float(amount)}, but must not be negative")
         object.__setattr__(self, "exact", exact)
 
     @classmethod
@@ -141,7 +141,7 @@ class Rho:
         Bun and Steinke (2016), arXiv:1605.02065, Proposition 1.4.
         """
         if _fraction(epsilon, "epsilon") < 0:
-            raise InputError(f"epsilon must not be negative, not {float(epsilon)}")
+            raise InputError(f"epsilon is {float(epsilon)}, but must not be negative")
         return _pure(epsilon)
 
     @classmethod
@@ -422,7 +422,7 @@ def _pure(epsilon: float) -> Rho:
 def _rho(amount: Any) -> Rho:
     """Return the amount if it is a Rho. A plain number is refused, because it could be an ε."""
     if not isinstance(amount, Rho):
-        raise InputError(f"a budget is of a Rho, not of {amount!r}; give Rho(…), or Rho.from_epsilon_delta(…)")
+        raise InputError(f"a budget must be a Rho, not {amount!r}; give Rho(…), or Rho.from_epsilon_delta(…)")
     return amount
 
 

@@ -83,7 +83,7 @@ def rho_within(epsilon: float, delta: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if fits(middle) else (low, middle)
         if high < _MINIMAL_RHO:
-            raise InputError(f"epsilon = {epsilon} with delta = {delta} leaves too small an amount to spend")
+            raise InputError(f"epsilon = {epsilon} with delta = {delta} gives a ρ that is too small; raise one of them")
     return low
 
 

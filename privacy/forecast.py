@@ -45,7 +45,7 @@ def releases_left(left: Rho, price: Rho) -> int:
     """
     left, price = Rho.of(left), Rho.of(price)
     if not price:
-        raise InputError("a release has a positive price")
+        raise InputError("the price of a release must be positive")
     return math.floor(left.exact / price.exact)
 
 
@@ -79,7 +79,7 @@ def epsilon_within(left: Rho, releases: int, delta: float) -> float:
     (0.81222, 12)
     """
     left = Rho.of(left)
-    share = Rho(left.exact / from_one(releases, "a horizon needs a whole number of releases, at least one"))
+    share = Rho(left.exact / from_one(releases, "the number of releases must be a whole number of at least 1"))
     epsilon = min(share.epsilon(delta), float(MAXIMAL_EPSILON))
     if not epsilon:
         return 0.0

@@ -208,7 +208,7 @@ class NoiseSource(ABC):
         budget.spend(Rho.of_pure(epsilon), what)
         real = np.asarray(_made(values), dtype=np.float64)
         if not np.isfinite(real).all():
-            raise InputError("noise needs finite values to be added to")
+            raise InputError("noise can only be added to finite values")
         return (self._laplace(real, scale, sensitivity, epsilon) if real.size else real), scale
 
     def select(
@@ -261,7 +261,7 @@ class NoiseSource(ABC):
         budget.spend(rho, what)
         real = np.asarray(_made(scores), dtype=np.float64)
         if real.ndim != 1 or not len(real) or not np.isfinite(real).all():
-            raise InputError("selection needs at least one score, in one dimension, and every score finite")
+            raise InputError("selection needs a one-dimensional array of finite scores, with at least one score")
         return self._select(real, scale, sensitivity, rho)
 
     @abstractmethod
@@ -421,7 +421,9 @@ def source_of(noise: Any) -> NoiseSource:
     """
     if not isinstance(noise, NoiseSource):
         what = f"the class {noise.__name__}" if isinstance(noise, type) else f"of type {type(noise).__name__}"
-        raise InputError(f"noise is {what}, and no source of noise; give SecureNoise(), or SeededNoise(seed) in tests")
+        raise InputError(
+            f"noise is {what}, but must be a source of noise; give SecureNoise(), or SeededNoise(seed) in tests"
+        )
     return noise
 
 

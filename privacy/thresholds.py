@@ -189,7 +189,7 @@ def bought(rho: Rho, budgets: Iterable[tuple[float, float]]) -> float:
         whole, more = Rho.from_epsilon_delta(epsilon, delta), delta / (1 - MOST_PART)
         if more >= 1 or Rho.from_epsilon_delta(epsilon, more) > whole * (1 + MOST_PART / STEEP):
             raise InputError(
-                f"delta = {delta:g} is too large beside epsilon = {epsilon:g} to find values of open columns; "
+                f"delta = {delta:g} is too large for epsilon = {epsilon:g} to find values of open columns; "
                 "lower it, or list the values"
             )
         rates.append(Fraction(delta) / whole.exact)

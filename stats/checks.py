@@ -120,7 +120,7 @@ def confidence(level: Any) -> float:
     """
     found = share("level", level)
     if found < LEAST_LEVEL:
-        raise InputError(f"level is {found:g}, but must be {LEAST_LEVEL:g} at least; choose a larger one")
+        raise InputError(f"level is {found:g}, but must be at least {LEAST_LEVEL:g}; choose a larger one")
     return found
 
 

@@ -88,7 +88,7 @@ def audit(config: AuditConfig) -> str:
         text = (folder / "audit.md").read_text("utf-8")
     else:  # exact numbers must not be stored in Prefect's database
         names = ", ".join(each.name for each in plan.facts)
-        text = f"An internal audit of {names} is in `{folder}`. It is exact: not to be published."
+        text = f"An internal audit of {names} is in `{folder}`. It contains exact numbers, so do not publish it."
     create_markdown_artifact(text, key=f"{config.mode}-audit", description=f"{config.mode} audit")
     if not printed:
         raise InputError(

@@ -87,7 +87,7 @@ class AuditJournal:
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise unusable("what is kept of the audit", STATE_VARIABLE, error, str(state_folder())) from None
+            raise unusable("the saved state of the audit", STATE_VARIABLE, error, str(state_folder())) from None
         lock = claim(self.root)
         if lock is None:
             raise InputError("this audit is running already; wait for it to end")

@@ -62,7 +62,7 @@ def audit_command(options: AuditOptions, given: dict[str, Any]) -> None:
         except BaseException:
             if plan.journal is not None and plan.journal.kept:
                 print_lines(
-                    "to continue this audit, run the same command again; what is saved costs nothing", console=err
+                    "to continue this audit, run the same command again; saved results cost nothing", console=err
                 )
             raise
         report_audit(folder)
@@ -76,8 +76,8 @@ def _check(config: AuditConfig) -> AuditPlan:
     plan = AuditPlan.of(config)
     if plan.account is None and any(release.ledger is not None for release in plan.releases):
         err.print(
-            "[yellow]no ledger is named[/], so whether these are the rows that the releases were made from is not "
-            "checked; name it with --ledger"
+            "[yellow]no ledger is named[/], so it is not checked whether the releases were made from these rows; "
+            "name it with --ledger"
         )
     with place(plan):
         return plan

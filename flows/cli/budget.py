@@ -165,8 +165,9 @@ def show(settings: AccountSettings) -> None:
         grid.add_row(Text(each["dataset"]), budget, *amounts, str(each["charges"]))
     pending = sum(each["reserved"] for each in summaries)
     under_way = (
-        f"{pending} of the charges neither committed nor failed yet: under way, or killed. equistrata resume lists the "
-        "releases that go on; equistrata resume --discard ID marks any other as failed, as that of a killed audit."
+        f"{pending} of the charges are neither committed nor failed, because their runs are under way or were killed. "
+        "equistrata resume lists the releases that can be continued; equistrata resume --discard ID marks another "
+        "charge as failed, such as that of a killed audit."
     )
     document = {"datasets": summaries, "same_people": _plain_people(people)}
     _answer(settings, books.head, document, grid, *[under_way][: bool(pending)], people=people)
@@ -248,7 +249,7 @@ def set_key(settings: LedgerSettings) -> None:
     """
     books, key = settings.opened()
     if not books.set_key(key):
-        out.print("[green]unchanged[/]: the ledger has this key")
+        out.print("[green]unchanged[/]: the ledger already has this key")
         return print_lines(f"head {books.head}")
     prints = (entry.fingerprint or "" for entry in books.history() if entry.kind == "reserve")
     others = sum(not each.startswith(f"key={books.key_name} ") for each in prints if each)
@@ -299,8 +300,8 @@ def forecast(settings: ForecastSettings) -> None:
         count = releases_left(left, price)
         found |= {"epsilon": epsilon, "releases_left": count} | _amount("price", price)
         asked = f"At ε = {epsilon:g}, δ = {delta:g} (ρ = {float(price):.6g})"
-        lines.append(f"{asked} it allows {count} more release{'s' * (count != 1)}.")
-    lines.append(f"For {releases} more at δ = {delta:g}, each may have ε = {each:g}.")
+        lines.append(f"{asked} the budget pays for {count} more release{'s' * (count != 1)}.")
+    lines.append(f"For {releases} more releases at δ = {delta:g}, each can have ε = {each:g}.")
     _answer(settings, books.head, found, *map(Text, lines))
 
 

@@ -94,7 +94,7 @@ def init(settings: InitSettings) -> None:
     unknown = [name for name in settings.strata if name not in names and not {*name.split(BETWEEN)} <= {*names}]
     if names and unknown:
         raise InputError(f"table {str(settings.file)!r} has no column {unknown[0]!r}; correct --strata")
-    units = "# units: 20000  # a public number of people, roughly: δ follows it (without it, δ is 1e-9)"
+    units = "# units: 20000  # rough public number of people, which determines δ (without it, δ is 1e-9)"
     config = START.format(
         name=settings.file.name,
         file=documents.flow(os.path.abspath(settings.file)),
@@ -186,7 +186,7 @@ def _drafted(settings: DraftSettings, target: Path, *, may_be_empty: bool = True
             "or draft from the rows with --look (the draft is private until you confirm it)"
         )
     if made.taken:
-        _refuse_published(target, "a draft with what rows may hold")
+        _refuse_published(target, "a draft with values from the rows")
     _save(target, made.text, private=settings.look or bool(made.taken))
     _tell(made, target, len(columns), settings, bool(book.columns))
     return made
@@ -218,8 +218,8 @@ def _tell(made: Draft, target: Path, columns: int, settings: DraftSettings, book
             "factors), so only confirm a list that is public",
         )
     if made.taken:
-        confirm = f"compare it, and confirm it: equistrata schema confirm {target} --all-as-public"
-        note("[bold]private:[/]", escape(f"the draft holds what rows hold; {confirm}"))
+        confirm = f"check them, and then run equistrata schema confirm {target} --all-as-public"
+        note("[bold]private:[/]", escape(f"the draft contains values from the rows; {confirm}"))
 
 
 def _some(names: list[str]) -> str:

@@ -209,7 +209,7 @@ def _show(found: FederatedResult, plan: FederatedPlan, private: bool) -> None:
         grid.add_row(*cells, *([_interval(stratum.difference)] if plan.arm is not None else []))
     out.print(grid)
     if found.simulated:
-        out.print("The sums were added up in this process: a [bold]simulation[/] of secure aggregation.")
+        out.print("The sums were computed in this process, as a [bold]simulation[/] of secure aggregation.")
     if not private:
         out.print(SEEDED)
 

@@ -72,10 +72,13 @@ def schema_check(settings: CheckSettings) -> None:
         if schema is not None and not problems:
             for line in [*_about_formulas(schema), *_about_units(schema.unit, units)]:
                 out.print(line, highlight=False, soft_wrap=True)
-    if schema is not None and schema.unit.unique and len(units or ()) > 1:
-        problems = [*problems, "an id repeats"]
     if problems:
         raise InputError(f"schema {settings.schema_} has problems; correct what is listed")
+    if schema is not None and schema.unit.unique and len(units or ()) > 1:
+        raise InputError(
+            f"several rows have the same {schema.unit.column!r}, which schema {settings.schema_} declares as unique; "
+            "add 'at_most' to its unit, or correct the file"
+        )
     if check and not check.fits:
         assert settings.input is not None
         raise InputError(f"file {settings.input.name!r} does not fit the schema; correct what is listed")
@@ -103,8 +106,8 @@ def _about_formulas(schema: Schema) -> list[str]:
     if not columns:
         return []
     return [
-        f"Note: values of {_some(columns)} begin with =, +, - or @, which a spreadsheet that opens a CSV file takes "
-        "for formulas. They are released as they are declared; 'recode' gives them other words if readers may do so."
+        f"Note: values of {_some(columns)} begin with =, +, - or @, and a spreadsheet reads them as formulas if it "
+        "opens the CSV file. They are released as they are declared; if readers may open it so, use 'recode'."
     ]
 
 
@@ -112,16 +115,16 @@ def _about_units(unit: Unit, sizes: Sequence[int] | None) -> list[str]:
     """Describe the unit of privacy, or ask for it if none is declared."""
     if unit.column is None:
         return [
-            "Unit of privacy: one row. Can a person have more than one (visits, claims, months), or a household? Then "
-            "say which column names them, and how many rows of each are used at most, so that all of them are "
-            "protected together: unit: {column: NAME, at_most: ROWS}."
+            "Unit of privacy: one row. If a person or household can have several rows (visits, claims, months), "
+            "declare the column that identifies them, and the largest number of rows that are used of each, so that "
+            "these rows are protected together: unit: {column: NAME, at_most: ROWS}."
         ]
     said = [f"Unit of privacy: {escape(unit.words)}."]
     if sizes is not None:
         units, rows = sum(sizes), sum(count * size for size, count in enumerate(sizes, start=1))
         cut = sum(count * max(size - unit.at_most, 0) for size, count in enumerate(sizes, start=1))
         said.append(
-            f"{units:,} units, of up to {len(sizes)} rows; at most {unit.at_most} of each leaves out {cut:,} rows "
+            f"{units:,} units of up to {len(sizes)} rows; using at most {unit.at_most} of each leaves out {cut:,} rows "
             f"({cut / max(rows, 1):.2%}; exact: private)."
         )
     return said
@@ -162,7 +165,7 @@ def _print(settings: CheckSettings, schema: Schema | None, problems: list[str], 
         return
     name = escape(settings.input.name)
     if check is None:
-        out.print(f"{name} was not checked: no column is declared well.", soft_wrap=True)
+        out.print(f"{name} was not checked, because no column is declared correctly.", soft_wrap=True)
         return
     for fault in check.of_file:
         note("[bold red]file:[/]", fault)
@@ -178,13 +181,13 @@ def _print(settings: CheckSettings, schema: Schema | None, problems: list[str], 
         print_lines(*_remedies(check, settings))
     elif check.rows and (problems or check.of_file):
         more = ", as far as it was checked" * bool(check.of_file)
-        out.print(f"{name} fits what is declared well{more}.", soft_wrap=True)
+        out.print(f"{name} fits the columns that are declared correctly{more}.", soft_wrap=True)
     elif check.fits:
         out.print(f"[green]{name} fits the schema.[/]")
     kinds = {
-        "declared, but not well": check.badly_declared,
-        "neither there nor released by default": check.not_there,
-        "there twice": check.twice,
+        "declared incorrectly": check.badly_declared,
+        "not in the file and not released by default": check.not_there,
+        "twice in the file": check.twice,
         "not declared": check.not_declared,
     }
     unchecked = "; ".join(f"{_some(names)} ({why})" for why, names in kinds.items() if names)

@@ -137,7 +137,7 @@ def odds_on(card: Mapping[str, Any]) -> str:
     unit = unit_of(card)
     alone, rows = unit.column is None or unit.unique, f"the rows of one {unit.column}"
     if str(card["guarantee"].get("relation")).startswith("replace"):
-        return "on what the row of one person holds" if alone else f"on what {rows} hold"
+        return "on the content of one person's row" if alone else f"on the content of {rows}"
     return "that a person with one row is in the table" if alone else f"that {rows} are in the table"
 
 

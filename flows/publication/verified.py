@@ -68,7 +68,9 @@ def release_faults(release: Release) -> list[str]:
     found = faults(release)
     strays = unaccounted(release.card, listed(release.folder, f"release {str(release.folder)!r}"))
     if strays:
-        found.append(f"the manifest lists {strays[0]!r}, which is no part of a release, and of no audit on its card")
+        found.append(
+            f"the manifest lists {strays[0]!r}, which belongs neither to the release nor to an audit on its card"
+        )
     found += _stumbling(_audits, release)
     if release.card.get("format") == CARD_FORMAT:
         found += _stumbling(_by_rows, release)
@@ -83,7 +85,7 @@ def _stumbling(check: Callable[[Release], Iterator[str]], release: Release) -> l
     try:
         return list(check(release))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, InputError):
-        return ["a file of it holds what no release writes, so not all of it can be checked"]
+        return ["a file has content that no release writes, so not all of the release can be checked"]
 
 
 def _audits(release: Release) -> Iterator[str]:
@@ -101,29 +103,31 @@ def _by_rows(release: Release) -> Iterator[str]:
     rows = CodedTable(table.codes, schema)
     counts = {c.name: np.bincount(rows.column(c.name), minlength=c.size) for c in schema.columns if declares_bins(c)}
     if card["wide_bins"] != wide_bins(schema, counts):
-        yield "what the card says of wide bins does not follow from the rows"
+        yield "the wide bins on the card do not match the rows"
     if known is not None:
         fixed = release.public_weights_source is not None and not card["config"].get("combine_weights")
         parquet = release.folder / "synthetic.parquet"
         if card["means_apart"] != means_apart(schema, release.strata, rows, parquet, known, fixed):
-            yield "what the card says of means that the rows do not have does not follow from them"
+            yield "the card's list of means that differ from the rows does not match the rows"
 
 
 def release_unseen(release: Release) -> list[str]:
     """Return the properties that `release_faults` cannot check."""
     found = unseen(release)
     if (line := _other_line(release)) is not None:
-        found.insert(0, f"whether card.md says what card.json does: this version does not write its line {line}")
+        found.insert(
+            0, f"whether card.md agrees with card.json, because this version would not write line {line} of it"
+        )
     relation = str(release.card["guarantee"].get("relation"))
     if relation not in {
         each.format(of) for each in RELATIONS.values() for of in ("row", "unit, wherever its rows fall")
     }:
-        found.insert(0, f"what its neighbouring tables are, in words that this version does not write: {relation}")
+        found.insert(0, f"what its neighbouring tables are, in words that this version does not use: {relation}")
     if audits_of(release.card):
-        found.insert(0, "whether the pages and tables of audits say what their audit.json does")
+        found.insert(0, "whether the pages and tables of audits agree with their audit.json")
     for what, words, written in _words(release):
         if words != written:
-            found.insert(0, f"{what}, in words that this version does not write: {words}")
+            found.insert(0, f"{what}, in words that this version does not use: {words}")
     return found
 
 

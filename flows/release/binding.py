@@ -128,7 +128,7 @@ def differences(then: Binding, now: Binding, config: ReleaseConfig) -> list[str]
         The descriptions, one per difference.
     """
     found = []
-    for item, name in (("schema", config.schema_ or ACS_SCHEMA), ("means schema", config.means_schema or "the means'")):
+    for item, name in (("schema", config.schema_ or ACS_SCHEMA), ("means schema", config.means_schema or "of means")):
         if not _same(then.get(item), now[item]):
             found.append(f"the schema {name!r} ({_schema_differences(then.get(item) or {}, now[item] or {})})")
     if not _same(then.get("weights"), now["weights"]):

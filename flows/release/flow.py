@@ -108,14 +108,12 @@ def failure_sentence(flow_run: FlowRun, state: State[Any]) -> str:
         return f"Flow run {flow_run.name} ended as {state.name}: its settings are not those of a release."
     what = f"The release into {config.output!r} ended as {state.name}{_cause(state)}."
     if config.dataset is None:
-        return f"{what} No ledger was charged, and nothing of it was kept; run it again."
+        return f"{what} No ledger was charged and no files were kept, so run it again."
     if Journal.of(str(config.release_id)) is None:
-        return (
-            f"{what} Nothing is kept of release {config.release_id!r} on this machine; see equistrata budget history."
-        )
+        return f"{what} No files of release {config.release_id!r} are on this machine; see equistrata budget history."
     return (
-        f"{what} What it paid for from the budget of {config.dataset!r} is kept: run equistrata resume "
-        f"{config.release_id}, or equistrata resume --discard {config.release_id} to give it up."
+        f"{what} The results that were charged to {config.dataset!r} are saved: run equistrata resume "
+        f"{config.release_id} to continue, or equistrata resume --discard {config.release_id} to give it up."
     )
 
 
@@ -176,7 +174,9 @@ def release(config: ReleaseConfig) -> str | State[Any]:
         _show(folder)
         _announce(config, folder)
     except Exception as error:  # the server failed, but the release is complete and paid for
-        get_run_logger().warning("what is shown of the release could not be sent: %s", type(error).__name__)
+        get_run_logger().warning(
+            "the release is complete, but its summary could not be sent to the server: %s", type(error).__name__
+        )
     return str(folder)
 
 

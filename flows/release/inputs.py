@@ -143,7 +143,7 @@ def _no_mean(schema: Schema, name: str) -> str:
         return f"unknown column {name!r}"
     column = schema[name]
     if not column.numeric or column.layout:
-        return f"{name!r} holds {'dates' if column.layout else 'values'}"
+        return f"{name!r} contains {'dates' if column.layout else 'values'}"
     return f"{name!r} has no 'sigma'" if column.sigma is None else ""
 
 
@@ -217,9 +217,10 @@ def weights_of(config: ReleaseConfig, strata: Strata) -> PublicWeights | None:
         by_strata = bool(config.means) and config.means_estimator != "vanilla"
         if (config.combine_weights or by_strata) and len(strata.keys) > MOST_STRATA:
             raise InputError(
-                f"combine_weights, and means of strata by public weights, serve {MOST_STRATA:,} strata at most, and "
-                f"these are {len(strata.keys):,}; leave it out (of means: --means-estimator vanilla), or cut by fewer "
-                "columns"
+                f"combine_weights, and means of strata with public weights, support at most {MOST_STRATA:,} "
+                f"strata, but there are {len(strata.keys):,}; leave combine_weights out, choose --means-estimator "
+                "vanilla, or use "
+                "fewer stratum columns"
             )
         return PublicWeights.from_file(config.weights, strata, config.weight_column)
     if config.combine_weights:
@@ -243,7 +244,7 @@ def controls_of(config: ReleaseConfig, released: Schema, strata: Strata) -> Cont
         own = {cell for name in strata.columns for cell in strata.schema[name].cells}
         names = set(map(str, read_frame(config.controls, declared=released.published).columns))
         same = bool(own) and own <= names and len(names) == len(own) + 1
-        instead = "; its columns are those of the strata, so give it as --weights, by which rows are drawn" * same
+        instead = "; or, because the file only has the stratum columns, give it with --weights" * same
         raise InputError(f"control totals need a survey weight; give its column with --survey-weight{instead}")
     controls = Controls.from_file(config.controls, released)
     needed = int((controls.totals > 0).sum())

@@ -50,7 +50,8 @@ def check_place(output: Path) -> None:
             f"({os.strerror(error.errno or 0).lower()}); choose another --output"
         ) from None
     raise InputError(
-        f"folder {str(private)!r} holds exact results of an earlier release; move it away, or choose another --output"
+        f"folder {str(private)!r} contains exact results of an earlier release; move it away, or choose "
+        "another --output"
     )
 
 

@@ -298,7 +298,7 @@ def _check_columns(config: ReleaseConfig, raw: Schema, schema: Schema) -> None:
     """Raise an InputError if a name cannot be written to a CSV file, or if a stratum column is not released."""
     if any("\0" in str(text) for column in raw.columns for text in (column.name, *column.values, *column.codes)):
         raise InputError(
-            "a name or a value of a released column has a zero byte, which no CSV file can hold; rename it"
+            "a name or a value of a released column contains a zero byte, which CSV files cannot contain; rename it"
         )
     for name in config.strata:
         if name not in (*schema.names, *schema.cells) and BETWEEN not in name:

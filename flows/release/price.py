@@ -70,7 +70,8 @@ class Price:
         ]
         if not sum(parts, start=Rho(0)) < total:
             raise InputError(
-                "count_share, means_share, open_share and bound_share leave nothing for the synthesizer; lower one"
+                "count_share, means_share, open_share and bound_share leave nothing for the synthesizer; lower "
+                "one of them"
             )
         return cls(total, *parts)
 

@@ -93,7 +93,8 @@ def wait(future: Future[None]) -> None:
         if isinstance(cause, InputError | BudgetExceeded | StepFailed):
             raise cause from None
         raise StepFailed(
-            f"a stratum's worker was lost ({type(cause).__name__}), perhaps for want of memory; nothing was released"
+            f"a stratum's worker was lost ({type(cause).__name__}), perhaps because it ran out of memory; "
+            "nothing was released"
         ) from None
 
 

@@ -95,7 +95,9 @@ class FormerRelease:
         path = folder / STATE
         digest, state = (_digest(path), State.load(path)) if path.exists() else (None, None)
         if state is not None and state.month != month:
-            raise InputError(f"{where} is of month {month} by its card, and of another by {STATE}; fetch it again")
+            raise InputError(
+                f"{where} is month {month} on its card, but another month in {STATE}; fetch the release again"
+            )
         every = [*found.card.get("open", ()), *said.get("opened", ())]
         opened = tuple({name: each[name] for name in _OPENED} for each in every)
         return cls(ledger["release_id"], month, digest, found.schema, state, folder, books, opened)
@@ -140,8 +142,9 @@ class SeriesMonth:
         if not self.unfinished:
             return None
         return (
-            f"of series {self.series.name!r} {', '.join(map(repr, self.unfinished))} was charged and is not finished, "
-            f"so month {self.number} learns nothing from it; finish it first: equistrata resume"
+            f"series {self.series.name!r} has charged releases that are not finished "
+            f"({', '.join(map(repr, self.unfinished))}), so month {self.number} learns nothing from them; finish them "
+            "first with equistrata resume"
         )
 
     def known(self, strata: Strata) -> State | None:
@@ -184,8 +187,8 @@ class SeriesMonth:
             return None
         assert self.former is not None
         return (
-            f"of month {self.former.month} of series {self.series.name!r} nothing is learned about "
-            f"{', '.join(map(repr, found))}, which it lacks or codes otherwise; if that is a slip, mend the schema"
+            f"month {self.former.month} of series {self.series.name!r} is not used for {', '.join(map(repr, found))}, "
+            "because it lacks these columns or codes them differently; if this is a mistake, correct the schema"
         )
 
     def bound(self) -> dict[str, Any]:

@@ -144,8 +144,8 @@ def check_audit(columns: int, releases: int) -> None:
     sets, have = comb(columns, 3), available_memory()
     if sets * TRIPLE_SECONDS * releases > MOST_SECONDS or (have is not None and sets * TRIPLE_BYTES > have):
         raise InputError(
-            f"an audit compares every three columns, and of {columns:,} columns these are {sets:,} sets: too many for "
-            "this machine; release and audit fewer columns"
+            f"an audit compares all sets of three columns, and {columns:,} columns have {sets:,} such sets, "
+            "which is too many for this machine; release and audit fewer columns"
         )
 
 

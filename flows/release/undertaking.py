@@ -289,7 +289,9 @@ def _on_its_way_to(config: ReleaseConfig, journal: Journal) -> Journal:
     """
     there = journal.config.model_copy(update={"output": str(journal.output)})
     if is_published(there) and not is_published(config):
-        raise InputError(f"release {config.release_id!r} is complete in {there.output!r}; resume it as it is")
+        raise InputError(
+            f"release {config.release_id!r} is complete in {there.output!r}; resume it without another output folder"
+        )
     return journal.moved_to(config.output)
 
 
@@ -335,7 +337,7 @@ def give_up_charges(ledger: Ledger, release: str) -> int:
     for charge in open_ones:
         host = ledger.lease_holder(charge.entry.dataset, release)
         if host is not None:
-            raise InputError(f"release {release!r} is running, on {host!r}; wait for it to end")
+            raise InputError(f"release {release!r} is running on {host!r}; wait until it has ended")
     for charge in open_ones:
         ledger.fail(charge.entry, "given up")
     return len(open_ones)

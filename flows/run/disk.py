@@ -43,8 +43,8 @@ def disk_full(error: BaseException, *folders: str | os.PathLike[str]) -> DiskFul
     place = min((os.fspath(folder) for folder in folders), key=free_bytes, default=error.filename)
     where = f" on the disk of {place!r}" if place else ""
     why, remedy = {
-        errno.ENOSPC: ("disk full: no space is left", "free some"),
-        errno.EDQUOT: ("your quota is used up", "free some"),
+        errno.ENOSPC: ("disk full: no space is left", "free some space"),
+        errno.EDQUOT: ("your quota is used up", "free some space"),
         errno.EFBIG: ("a file would be larger than files may be", "raise that limit (ulimit -f), or take another disk"),
     }[error.errno]
     return DiskFull(

@@ -100,11 +100,13 @@ class Journal:
         if found is not None:
             if found.config.digest != config.digest or found.config.dataset != config.dataset:
                 raise InputError(
-                    f"release {release!r} was begun with other settings; run equistrata resume {release}, or choose "
+                    f"release {release!r} was started with other settings; run equistrata resume {release}, or choose "
                     "another id"
                 )
             if found.ledger != ledger:
-                raise InputError(f"release {release!r} was begun with another ledger; name that, or choose another id")
+                raise InputError(
+                    f"release {release!r} was started with another ledger; name that ledger, or choose another id"
+                )
         return found
 
     @classmethod
@@ -315,8 +317,8 @@ class Journal:
 def unreadable_sentence(release: str) -> str:
     """Return the error message for a release with a journal that this version cannot read."""
     return (
-        f"what is kept of release {release!r} in {str(state_folder())!r} cannot be read: another version of equistrata "
-        f"wrote it, or it is damaged; resume it with that version, or give it up (equistrata resume "
+        f"the saved state of release {release!r} in {str(state_folder())!r} cannot be read, because another version of "
+        f"equistrata wrote it, or it is damaged; resume it with that version, or give it up (equistrata resume "
         f"--discard {release})"
     )
 

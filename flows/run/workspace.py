@@ -58,7 +58,7 @@ class Workspace:
 
     def __post_init__(self) -> None:
         if self.kept is not None and not self.units:
-            raise InputError("what outlives a run is filed by the names of its units; give them")
+            raise InputError("files that are kept after a run are named after its units; give the units")
 
     @property
     def paid(self) -> Path:

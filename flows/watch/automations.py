@@ -26,14 +26,14 @@ PREFIX = "equistrata: "
 _ENDED = """\
 Flow run {{ flow_run.name }} of deployment {{ deployment.name }} ended as {{ flow_run.state.name }}.
 {{ flow_run.state.message }}
-What to do: its artifact release-failure, or budget page, says what was charged; `equistrata resume`, on the worker's
-machine, lists what can be continued at no further cost.
+What to do: its artifact release-failure or its budget page shows what was charged. On the worker's machine,
+`equistrata resume` lists the releases that can be continued at no further cost.
 {{ flow_run|ui_url }}
 """
 _LATE = """\
 Flow run {{ flow_run.name }} of deployment {{ deployment.name }} was due at {{ flow_run.expected_start_time }}.
-What to do: start the worker, `prefect worker start --pool {{ work_pool.name }}`. The release is then made as the one it
-was due as. If another release of the data set is under way, it waits for that one and nothing is to be done.
+What to do: start the worker, `prefect worker start --pool {{ work_pool.name }}`. The release is then made with
+the name and date for which it was due. If it waits for another release of the data set, you do not need to do anything.
 {{ flow_run|ui_url }}
 """
 BODIES = {"Failed": _ENDED, "Crashed": _ENDED, "Late": _LATE}
@@ -47,7 +47,7 @@ def automations(block: UUID, flows: Sequence[str] = FLOWS) -> list[AutomationCor
     return [
         AutomationCore(
             name=f"{PREFIX}{state.lower()}",
-            description=f"Tells of flow runs of {', '.join(flows)} in state {state}.",
+            description=f"Reports flow runs of {', '.join(flows)} in state {state}.",
             trigger=EventTrigger(
                 posture=Posture.Reactive,  # must be set, because an update only sends the values that were set
                 expect={f"prefect.flow-run.{state}"},

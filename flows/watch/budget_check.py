@@ -141,8 +141,8 @@ def _verified(books: Ledger, dataset: str) -> Head:
             ledger, last = str(row["ledger"]), str(row["head"])
         except (ValueError, KeyError, TypeError):
             raise LedgerError(
-                f"artifact {key!r} does not hold the ledger's last head, though only this check writes it; look into "
-                f"it, then remove it: prefect artifact delete {key}"
+                f"artifact {key!r} does not contain the last head of the ledger, although only this check writes it; "
+                f"find out why, and then remove it: prefect artifact delete {key}"
             ) from None
         if ledger != identity:
             raise LedgerError(
@@ -290,6 +290,6 @@ def _verdict(dataset: str, left: Rho, next_ones: Sequence[Upcoming], short: Sequ
     first = short[0]
     return (
         f"The budget of data set {dataset!r} does not pay for {len(short)} of its next {number} scheduled releases: "
-        f"{first.release_id!r} on {first.when:%Y-%m-%d} asks for ρ = {float(first.price):.6g}, and of the "
-        f"ρ = {float(left):.6g} that is left now too little will remain; lower its ε, or end its schedule."
+        f"{first.release_id!r} on {first.when:%Y-%m-%d} needs ρ = {float(first.price):.6g}, but too little "
+        f"will remain of the ρ = {float(left):.6g} that is left now; lower its ε, or end its schedule."
     )

@@ -80,7 +80,7 @@ def _faults(deployment: Mapping[str, Any]) -> Iterator[str]:
     schedules = deployment.get("schedules") or []
     for schedule in schedules:
         if "timezone" not in schedule:
-            yield "a schedule needs a timezone, or its hours are UTC's"
+            yield "a schedule needs a timezone; without it, its hours are in UTC"
         cron = {key: schedule[key] for key in ("cron", "timezone") if key in schedule}
         yield from list(_misfits(models.RawScheduleConfig, schedule, "a schedule's ")) or (
             _misfits(CronSchedule, cron, "a schedule's ") if "cron" in cron else ()
@@ -99,7 +99,7 @@ def _faults(deployment: Mapping[str, Any]) -> Iterator[str]:
         yield from _misfits(DeploymentEventTrigger, trigger, "a trigger's ")
         yield from _wrong_parameters(flow, trigger.get("parameters") or {}, "a trigger's")
         if _template_in_list(trigger.get("parameters")):
-            yield "a trigger's parameters: Prefect fills in no template inside a list; give a text"
+            yield "a trigger's parameters: Prefect does not fill in templates inside a list; write a string"
     if flow.name == "release" and not wrong:
         yield from _release(parameters, [str(schedule.get("timezone")) for schedule in schedules], limit)
 
@@ -137,9 +137,9 @@ def _release(parameters: Mapping[str, Any], zones: list[str], limit: Any) -> Ite
         return
     for setting, value in (("output", config.output), ("release_id", config.release_id)):
         if value is not None and "{" not in value:
-            yield f"{setting} {value!r} is the same each time; put {{month}} or the like into it"
+            yield f"{setting} {value!r} is the same each time; add a placeholder such as {{month}}"
     if {config.time_zone} != set(zones):
-        yield f"time_zone {config.time_zone!r} is not that of its schedule ({', '.join(zones)})"
+        yield f"time_zone {config.time_zone!r} differs from that of its schedule ({', '.join(zones)})"
     if (limit.get("limit") if isinstance(limit, Mapping) else limit) != 1:
         yield "two releases of one data set may run at once; give it concurrency_limit 1"
 
@@ -157,7 +157,7 @@ def _unknown(given: Mapping[str, Any], model: type[BaseModel], what: str, *more:
     known = {field.alias or name for name, field in model.model_fields.items()} | set(model.model_fields) | set(more)
     for key in given:
         if key not in known:
-            yield f"{what} has a key {key!r} that Prefect drops in silence; it knows {', '.join(sorted(known))}"
+            yield f"{what} has a key {key!r} that Prefect ignores silently; it knows {', '.join(sorted(known))}"
 
 
 def check_prefect_yaml() -> int:

@@ -157,7 +157,8 @@ class IndependenceDesign:
         two_columns = cells.ndim == 2 and min(cells.shape) >= 2
         if not two_columns or not (cells > 0).all() or not abs(cells.sum() - 1) < JOINT_SUM_TOLERANCE:
             raise InputError(
-                "the joint table needs two columns of two categories, and positive probabilities that add up to 1"
+                "the joint table must have two columns with at least two categories each, and positive probabilities "
+                "that sum to 1"
             )
         return np.asarray(cells / cells.sum())
 
@@ -211,7 +212,9 @@ class IndependenceDesign:
                 f"beta is {beta:g}, but must be below 1 − alpha = {1 - self.alpha:g}; choose a smaller one"
             )
         if float(((self._cells - product) ** 2 / product).sum()) < LEAST_DISTANCE:
-            raise InputError("the joint table is that of independent columns; give the dependence that is to be seen")
+            raise InputError(
+                "the columns of the joint table are independent; give a table with the dependence to detect"
+            )
         short = math.ceil(RULE_OF_FIVE / float(product.min())) - 1  # one row less than the rule of five requires
         if self.power(short + 1) >= 1 - beta:
             return short + 1

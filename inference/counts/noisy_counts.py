@@ -124,7 +124,7 @@ def noisy_count(values: npt.ArrayLike, *, epsilon: float, noise: NoiseSource) ->
     epsilon = positive("epsilon", epsilon)
     array = np.asarray(values)
     if array.ndim != 1 or not array.size:
-        raise InputError("a noisy count needs one column of at least one row; give values of shape (n,)")
+        raise InputError("a noisy count needs a one-dimensional array with at least one row; give values of shape (n,)")
     if array.dtype.kind not in "biuf" or not ((array == 0) | (array == 1)).all():
         raise InputError("a noisy count needs zeros and ones; code the values as 0 or 1")
     values, price = _released(lambda: np.array([np.count_nonzero(array)]), 1.0, epsilon, REPLACE_ONE, noise, "count")
@@ -182,11 +182,13 @@ def noisy_table(
     array = np.asarray(codes)
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or array.shape[1] != len(sizes):
-        raise InputError(f"the codes need shape (n, {len(sizes)}), one column for each entry of the declared shape")
+        raise InputError(f"the codes must have shape (n, {len(sizes)}), with one column for each entry of 'shape'")
     if array.size and (array.dtype.kind not in "iu" or (array < 0).any() or (array >= np.array(sizes)).any()):
-        raise InputError("a row's code is not among the declared categories; code the columns from 0 by their schema")
+        raise InputError(
+            "a row has a code that is not a declared category; code the columns from 0, as in their schema"
+        )
     if relation == REPLACE_ONE and not len(array):
-        raise InputError("a table of a declared number of rows needs at least one row")
+        raise InputError(f"the table has no rows, but the relation {REPLACE_ONE!r} needs at least one")
 
     def counts() -> Counts:
         cells = np.ravel_multi_index(tuple(array.T), sizes) if array.size else np.zeros(0, dtype=np.int64)

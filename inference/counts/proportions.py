@@ -192,9 +192,11 @@ def proportion_sizing(p0: float, effect: float, *, alpha: float, beta: float) ->
     """
     p0, effect = share("p0", p0), number("effect", effect)
     if effect == 0:
-        raise InputError("effect is 0, and no number of rows can show no difference; give a difference to be seen")
+        raise InputError("effect is 0, but a difference of 0 cannot be detected; give the difference to detect")
     if not 0 < p0 + effect < 1:
-        raise InputError(f"p0 + effect is {p0 + effect:g}, but a proportion must lie strictly between 0 and 1")
+        raise InputError(
+            f"p0 + effect is {p0 + effect:g}, but a proportion must lie strictly between 0 and 1; change one"
+        )
     middle = p0 + effect / 2
     return Sizing(middle * (1 - middle), abs(effect), alpha, beta)
 
@@ -243,7 +245,7 @@ def power(
 def _released(noisy_count: npt.ArrayLike) -> Floats:
     count = np.asarray(noisy_count, dtype=float)
     if not np.isfinite(count).all():
-        raise InputError("the noisy count is not a finite number; give it as it was released")
+        raise InputError("the noisy count is not a finite number; give the number that was released")
     return count
 
 

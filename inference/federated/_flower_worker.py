@@ -74,7 +74,7 @@ def patch_masks():
     ):
         module = importlib.import_module(f"flwr.{name}")  # the package has a function with the name of the module
         if not hasattr(module, "pseudo_rand_gen"):
-            raise SystemExit("this version of Flower makes its masks elsewhere")
+            raise SystemExit("this version of Flower is not supported; install the version in flower_requirements.txt")
         module.pseudo_rand_gen = mask
 
 
@@ -138,7 +138,7 @@ def open_to_holders(settings, factory, keys):
                 messages = getattr(request, "messages_list", ())
                 foreign = any(message.metadata.src_node_id != expected_node_id for message in messages)
                 if foreign or isinstance(request, DeleteNodeRequest):
-                    context.abort(grpc.StatusCode.UNAUTHENTICATED, "Not this node's")
+                    context.abort(grpc.StatusCode.UNAUTHENTICATED, "the message belongs to another node")
                 return checked.unary_unary(request, context)
 
             return grpc.unary_unary_rpc_method_handler(
@@ -146,7 +146,7 @@ def open_to_holders(settings, factory, keys):
             )
 
     if len(set(keys)) < len(keys):
-        raise SystemExit("each holder needs a public key of its own; make one with _flower_keys.py")
+        raise SystemExit("two holders have the same public key; make a key for each with _flower_keys.py")
     factory.state().store_node_public_keys(set(keys))
     certificate = Path(settings["certificate"]).read_bytes()
     credentials = certificate, certificate, Path(settings["key"]).read_bytes()
@@ -244,7 +244,7 @@ def hold(settings):
             asked()
             question = json.loads(config[QUESTION])
             if question["kind"] in answered:
-                raise RuntimeError("a holder answers one question of each kind")
+                raise RuntimeError("this holder has already answered a question of this kind")
             answered.add(question["kind"])
             numbers = answer(settings, config[QUESTION], question["moduli"])
             # One row of limbs for each number. The number of examples is 1 for every holder, so it reveals nothing.
@@ -253,7 +253,7 @@ def hold(settings):
     client_app = ClientApp(client_fn=lambda context: Holder().to_client(), mods=[guard(settings), secaggplus_mod])
 
     def refuse(*arguments):
-        raise RuntimeError("a holder runs no code that the server sends")
+        raise RuntimeError("the server sent code, but a holder does not run the code of the server")
 
     client_module.install_from_fab = refuse
     # By default, the client of Flower asks for messages every three seconds.
@@ -269,7 +269,7 @@ def hold(settings):
         max_wait_time=float(settings["starting"]),
         flwr_path=Path(settings["folder"]),
     )
-    raise SystemExit("the server is out of reach, has ended, or does not know this holder's key; its log is above")
+    raise SystemExit("the server cannot be reached, has ended or does not know this holder's key; see the log above")
 
 
 def answer(settings, question, moduli):
@@ -284,7 +284,7 @@ def answer(settings, question, moduli):
             settings["command"], input=question, capture_output=True, text=True, check=False, timeout=limit
         )
     except subprocess.TimeoutExpired:
-        raise RuntimeError(f"the holder's command gave no answer in {limit:g} seconds") from None
+        raise RuntimeError(f"the holder's command did not answer within {limit:g} seconds") from None
     sys.stderr.write(done.stderr)
     if done.returncode == 2:
         (Path(settings["folder"]) / "refusal.txt").write_text(done.stderr, "utf-8")
@@ -296,7 +296,7 @@ def answer(settings, question, moduli):
         type(number) is int and 0 <= number < modulus for number, modulus in zip(numbers, moduli, strict=False)
     )
     if not fits:
-        raise RuntimeError("the holder does not answer")
+        raise RuntimeError("the holder's command failed, or its answer is not valid")
     return numbers
 
 
@@ -309,7 +309,7 @@ def guard(settings):
 
     def check(message, context, call_next):
         if message.metadata.message_type != "train" or RECORD_KEY_CONFIGS not in message.content.config_records:
-            raise RuntimeError("a holder takes part in secure sums only")
+            raise RuntimeError("the server sent a message that is not part of a secure sum")
         config = message.content.config_records[RECORD_KEY_CONFIGS]
         stage = config[Key.STAGE]
         if stage == Stage.SETUP:
@@ -324,12 +324,12 @@ def guard(settings):
                 and config[Key.MAX_WEIGHT] == 1.0
             )
             if not agreed:
-                raise RuntimeError("the server's settings of the protocol are not those agreed on")
+                raise RuntimeError("the server's settings of the protocol are not the ones that the holders agreed on")
         if stage == Stage.UNMASK:
             present, gone = set(config[Key.ACTIVE_NODE_ID_LIST]), set(config[Key.DEAD_NODE_ID_LIST])
             run = message.metadata.run_id
             if len(present) < needed or present & gone or run in unmasked:
-                raise RuntimeError("the server asks to unmask what was not agreed on")
+                raise RuntimeError("the server asks to remove masks in a way that the holders did not agree on")
             unmasked.add(run)
         return call_next(message, context)
 

@@ -128,7 +128,8 @@ class ArmDesign:
         rows = check_rows(rows)
         if self.target.unit_rows > 1 and rows < 2 * self.target.unit_rows:
             raise InputError(
-                f"an arm of {rows} rows is too small for units of {self.target.unit_rows}: it needs twice as many"
+                f"an arm has {rows} rows, but for units of up to {self.target.unit_rows} rows it needs at least twice "
+                "that number; join arms, or use fewer rows of each unit"
             )
         of_mean = self.mean_share
         if of_mean is None:

@@ -79,7 +79,7 @@ class TooFewHolders(EquistrataError, RuntimeError):
 
     def __init__(self, stayed: int, needed: int, why: str = "") -> None:
         because = f" ({why})" * bool(why)
-        super().__init__(f"only {stayed} holders stayed{because}, and {needed} are needed; nothing was added up")
+        super().__init__(f"only {stayed} holders stayed{because}, but {needed} are needed, so no sum was computed")
         self.stayed, self.needed = stayed, needed
 
 
@@ -185,13 +185,13 @@ def add_modulo(vectors: Iterable[Counts], moduli: Sequence[int]) -> Counts:
     """
     bounds = np.array(moduli, dtype=np.int64)
     if not len(bounds) or (bounds < 2).any() or (bounds > 2**62).any():
-        raise InputError("a secure sum needs moduli from 2 to 2^62")
+        raise InputError("a secure sum needs at least one modulus, and each must be from 2 to 2^62")
     total = np.zeros(len(bounds), dtype=np.int64)
     for vector in vectors:
         numbers = np.asarray(vector)
         if numbers.shape != bounds.shape or numbers.dtype.kind not in "iu":
             raise InputError(f"a holder's answer must be {len(bounds)} whole numbers")
         if (numbers < 0).any() or (numbers >= bounds).any():
-            raise InputError("a holder's answer has a number outside [0, M), M being the modulus agreed on")
+            raise InputError("a holder's answer contains a number outside [0, M), where M is the agreed modulus")
         total = (total + numbers.astype(np.int64)) % bounds
     return total

@@ -75,7 +75,7 @@ class Arm:
 def check_rows(rows: int) -> int:
     """Return the number of rows of an arm. Raise InputError if it is not a whole number of at least 2."""
     if isinstance(rows, bool) or not hasattr(rows, "__index__") or index(rows) < 2:
-        raise InputError(f"an arm needs at least two rows for a variance, and one has {rows!r}")
+        raise InputError(f"an arm needs at least two rows to estimate a variance, but one arm has {rows!r}")
     return index(rows)
 
 
@@ -115,7 +115,7 @@ def combine(
     """
     check_interval(level, target)
     if target == "sate" and (len(arms) != 2 or list(coefficients) not in ([1, -1], [-1, 1])):
-        raise InputError("an average effect among these people takes two arms and the coefficients 1 and -1")
+        raise InputError("target 'sate' needs exactly two arms, with the coefficients 1 and -1")
     pairs = list(zip(arms, coefficients, strict=True))
     value = added(c * np.asarray(arm.mean) for arm, c in pairs)
     known = added(c**2 * np.asarray(arm.noise) for arm, c in pairs)

@@ -154,8 +154,8 @@ def federate(plan: FederatedPlan, aggregator: SecureAggregator) -> FederatedResu
             continue
         if rows[place] < chosen.rows:
             raise RowsMissing(
-                f"cell {plan.label(cell)} lost more rows than the plan allows for; nothing is published, "
-                "and what the server has seen may cost more than the plan's epsilon; plan anew"
+                f"cell {plan.label(cell)} lost more rows than the plan allows, so nothing is published; the server has "
+                "seen sums that may cost more than the plan's epsilon, so make a new plan"
             )
         counts[cell] = int(rows[place])
         sums = [means[place], squares[place]]

@@ -107,7 +107,7 @@ class FlowerAggregator:
             raise InputError(refusals[0].read_text("utf-8").strip())
         if answer.get("total") is None:
             absent = ", ".join(map(str, answer.get("absent", ())))
-            late = f"holder {absent} did not come within {self.starting:g} seconds" if absent else ""
+            late = f"holder {absent} did not connect within {self.starting:g} seconds" if absent else ""
             raise TooFewHolders(int(answer["stayed"]), self.needed, late)
         return Total(np.array(answer["total"], dtype=np.int64), int(answer["stayed"]))
 
@@ -118,7 +118,7 @@ class FlowerAggregator:
         """
         assert self._server.stdout is not None
         if not wait([self._server.stdout.fileno()], seconds):
-            raise FlowerFailed(f"Flower's server gave no answer in {seconds:.0f} seconds")
+            raise FlowerFailed(f"Flower's server did not answer within {seconds:.0f} seconds")
         line = self._server.stdout.readline()
         if not line:
             raise FlowerFailed(f"Flower's server ended early (exit status {self._server.poll()})")
@@ -165,8 +165,8 @@ def flower(
     most = min((holders - 1) // 2, holders - 3)
     if not 0 <= missing <= most:
         raise InputError(
-            f"of {holders} holders, Flower's SecAgg+ can do without at most {most}, not {missing}: "
-            "more than half must stay, and three at least"
+            f"of {holders} holders, at most {most} may be missing with Flower's SecAgg+, not {missing}, because more "
+            "than half of the holders, and at least three, must stay"
         )
     if not (math.isfinite(timeout) and timeout > 0):
         raise InputError(f"the time-out must be a positive number of seconds, not {timeout}")
@@ -211,7 +211,9 @@ def _version(python: str) -> str:
         command = [python, "-I", str(FLOWER_WORKER), "--check"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, cwd="/")
     except (OSError, subprocess.SubprocessError):
-        raise InputError(f"interpreter {python!r} has no Flower that fits; run equistrata setup flower") from None
+        raise InputError(
+            f"interpreter {python!r} does not have the required version of Flower; run equistrata setup flower"
+        ) from None
     return done.stdout.strip()
 
 
@@ -220,7 +222,9 @@ def _make_keys(python: Path, *arguments: str | Path) -> None:
     try:
         subprocess.run(command, capture_output=True, text=True, timeout=STARTING, check=True, cwd="/")
     except (OSError, subprocess.SubprocessError):
-        raise FlowerFailed("the run's keys could not be made; its folder must be new, and its disk have room") from None
+        raise FlowerFailed(
+            "the keys of the run could not be made; its folder must be new, and its disk must have free space"
+        ) from None
 
 
 def _start(python: Path, role: str, folder: Path, settings: dict[str, Any]) -> subprocess.Popen[str]:

@@ -79,7 +79,9 @@ class TableHolder:
         if question.settings.get("plan") != self.plan.digest:
             raise InputError("a holder was asked about a plan that it has not agreed to; give everybody the same plan")
         if question.kind not in (SIZES, SUMS):
-            raise InputError(f"a holder was asked for {question.kind!r}, which no plan asks for")
+            raise InputError(
+                f"a holder was asked for {question.kind!r}, but a plan only asks for {SIZES!r} and {SUMS!r}"
+            )
         sizes: Any = question.settings.get("sizes")
         if question.kind == SUMS:
             if not isinstance(sizes, list) or not all(type(size) is int and size >= 0 for size in sizes):
@@ -101,8 +103,8 @@ class TableHolder:
     def _check_once(self, kind: str) -> None:
         if self.state is not None and self._note(kind).exists():
             raise InputError(
-                f"this holder has answered the question for {kind} of this plan already; "
-                "agree on a new plan, at a new price, and give the holder a new state folder"
+                f"this holder has already answered the question for {kind} of this plan; to ask again, agree on a new "
+                "plan, which has its own privacy cost, and give the holder a new state folder"
             )
 
     def _remember(self, kind: str) -> None:
@@ -122,10 +124,13 @@ class TableHolder:
         for cell, size, values in zip(self.plan.cells, sizes, cells, strict=True):
             if len(values) > size:
                 raise InputError(
-                    f"cell {self.plan.label(cell)} is said to have fewer rows than this holder has; count again"
+                    f"this holder has more rows of cell {self.plan.label(cell)} than the announced total; count the "
+                    "rows again"
                 )
             if len(values) > self.plan.most_rows(size):
-                raise InputError(f"this holder has more of cell {self.plan.label(cell)} than the plan's largest share")
+                raise InputError(
+                    f"this holder has more rows of cell {self.plan.label(cell)} than the plan's largest share allows"
+                )
         answer = np.zeros((3, len(cells)), dtype=np.int64)
         for place, (chosen, values) in enumerate(zip(self.plan.arm_settings(sizes), cells, strict=True)):
             if chosen is not None:

@@ -66,7 +66,7 @@ class PoissonBinomial:
         if whole("the number of trials", self.trials, 1) > LARGEST_TRIALS:
             raise InputError(f"the number of trials is {self.trials}, but must be at most {LARGEST_TRIALS:,}")
         if not 0 < self.theta <= MAX_THETA:
-            raise InputError(f"theta must lie in (0, 1/4], not {self.theta}; beyond it the accounting does not hold")
+            raise InputError(f"theta must lie in (0, 1/4], where the accounting holds, not {self.theta}")
         positive("the radius R", self.radius)
 
     def modulus(self, rows: int) -> int:

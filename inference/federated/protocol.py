@@ -122,11 +122,11 @@ class FederatedPlan:
         _bounds(self.schema[self.outcome])
         if self.schema.survey_weight is not None:
             raise InputError(
-                f"joint means count each row once, and in schema {self.schema.name!r} rows stand for people by "
-                f"{self.schema.survey_weight!r}; leave 'survey_weight' out of it to have means of rows"
+                f"federated means count each row once, but in schema {self.schema.name!r} rows represent people by "
+                f"survey weight {self.schema.survey_weight!r}; remove 'survey_weight' to estimate means of rows"
             )
         if (self.arm is None) != (self.treated is None) or (self.arm is None) != (self.control is None):
-            raise InputError("arms need a column and the values of its treated and its control arm, all three or none")
+            raise InputError("'arm', 'treated' and 'control' belong together; give all three of them, or none")
         if self.arm is not None:
             keys = self.schema[self.arm].keys
             for name, value in (("treated", self.treated), ("control", self.control)):
@@ -135,21 +135,23 @@ class FederatedPlan:
             if self.treated == self.control:
                 raise InputError("the treated and the control arm must have different values")
         if self.clip is not None and not (all(math.isfinite(end) for end in self.clip) and self.clip[0] < self.clip[1]):
-            raise InputError("the clip range needs two ascending numbers")
+            raise InputError("the clip range must consist of two ascending numbers")
         if self.holders < 2:
             raise InputError(f"a federated estimate needs at least two holders, not {self.holders}")
         if not 0 <= self.missing < self.holders - 1:
             raise InputError(f"of {self.holders} holders, 0 to {self.holders - 2} may be missing, not {self.missing}")
         if self.largest_share is not None and not 0 < self.largest_share <= 1:
-            raise InputError(f"the largest share of a cell lies above 0 and is at most 1, not {self.largest_share}")
+            raise InputError(f"the largest share of a cell must be above 0 and at most 1, not {self.largest_share}")
         if self.missing and (self.largest_share is None or not 0 < self.largest_share * self.missing < 1):
             raise InputError(
-                "if holders may be missing, declare a largest share with which they have less than all rows"
+                "holders may be missing, so 'largest_share' is needed; its product with 'missing' must be below 1"
             )
         if self.smallest is not None and self.smallest < 2:
-            raise InputError(f"the smallest cell that is estimated has at least 2 rows, not {self.smallest}")
+            raise InputError(f"'smallest' must be at least 2 rows, not {self.smallest}")
         if self.unit in self.columns:
-            raise InputError(f"unit column {self.unit!r} names units, and is used as another column of the plan, too")
+            raise InputError(
+                f"column {self.unit!r} identifies units, so it cannot be an outcome, arm or stratum as well"
+            )
         if self.unit is None and self.at_most is not None:
             raise InputError("'at_most' bounds the rows of a unit, but no unit is declared; name its column")
         _ = self.bound
@@ -254,12 +256,12 @@ class FederatedPlan:
             left_out, left = size < (self.smallest or 1), self.rows_left(size)
             if left < 2 and not left_out:
                 raise InputError(
-                    f"cell {self.label(cell)} has fewer than two rows, or would have when holders are missing; "
-                    "join strata or leave small cells out"
+                    f"cell {self.label(cell)} has fewer than two rows, or would have if holders are missing; "
+                    "join strata, or leave small cells out (smallest)"
                 )
             if left < 2 * self.bound.at_most and not left_out:
                 raise InputError(
-                    f"cell {self.label(cell)} has fewer rows than two units may have, or would have when holders are "
+                    f"cell {self.label(cell)} has fewer rows than two units can have, or would have if holders are "
                     "missing; join strata, leave small cells out (smallest), or use fewer rows of a unit (at_most)"
                 )
             settings.append(None if left_out else self.design.settings(left))
@@ -296,7 +298,8 @@ class FederatedPlan:
         known = {field.name for field in fields(cls)} | {"schema_digest"}
         unknown = [str(key) for key in document if key not in known]
         if unknown or not {"schema", "outcome", "holders"} <= document.keys():
-            raise InputError(f"the plan needs a schema, an outcome and holders, and knows no key {unknown[:1]}")
+            also = f"; it has an unknown key {unknown[0]!r}" if unknown else ""
+            raise InputError(f"the plan needs the keys 'schema', 'outcome' and 'holders'{also}")
         schema = Schema.load(str(document["schema"]))
         if document.get("schema_digest", schema.digest) != schema.digest:
             raise InputError(f"schema {schema.name!r} is not the one that the plan was made with; use the same file")

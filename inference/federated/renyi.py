@@ -317,7 +317,7 @@ def _fast(n: int, m: int, theta: float) -> Curve:
 def _check(n: int, m: int, theta: float) -> tuple[int, int, float]:
     n, m = whole("n, the number of people,", n, 1), whole("m, the number of trials,", m, 1)
     if not 0 <= theta <= MAX_THETA:
-        raise InputError(f"theta must lie in [0, 1/4], not {theta}; beyond it the accounting does not hold")
+        raise InputError(f"theta must lie in [0, 1/4], where the accounting holds, not {theta}")
     return n, m, float(theta)
 
 

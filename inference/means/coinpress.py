@@ -90,7 +90,7 @@ class Coinpress(CoinpressSettings):
         20.0
         """
         if rows is not None and (self.sizes != "noisy" or not rows.sigma > 0):
-            raise InputError("a count that was paid for is noisy: give its sigma, above 0, and sizes='noisy'")
+            raise InputError("'rows' is a noisy count, so it needs a positive sigma and sizes='noisy'")
         noise = source_of(noise)
         return estimate_mean(read_values(values), Budget(spendable(rho)), self, noise, rows)
 

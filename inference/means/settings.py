@@ -176,11 +176,11 @@ def read_values(values: npt.ArrayLike) -> Floats:
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):  # the message of NumPy contains the value of a row
-        raise InputError("values must be numbers; code or leave out what is none before estimating") from None
+        raise InputError("values must be numbers; code or drop the other values before estimating") from None
     if array.ndim != 1:
         raise InputError(f"values must be one-dimensional, not of {array.ndim} dimensions")
     if np.isnan(array).any():
-        raise InputError("values must not hold NaN; drop or fill absent cells before estimating")
+        raise InputError("values must not contain NaN; drop or fill missing values before estimating")
     return array
 
 
@@ -231,18 +231,18 @@ def read_groups(
 def _shares(weights: GroupWeights, arrays: Mapping[Hashable, Floats]) -> dict[Hashable, float]:
     given: Any = weights.shares if isinstance(weights, PublicWeights) else weights
     if not isinstance(given, Mapping) and len(given) != len(arrays):
-        raise InputError(f"{len(arrays)} groups need as many weights, not {len(given)}")
+        raise InputError(f"{len(arrays)} groups need {len(arrays)} weights, not {len(given)}; give one for each group")
     entries = given.items() if isinstance(given, Mapping) else enumerate(given)
     shares: dict[Hashable, float] = {key: float(share) for key, share in entries}
     missing = [key for key in arrays if key not in shares]
     if missing:
-        raise InputError(f"the weights miss group {missing[0]!r}; give every group a weight, 0 if it has no row")
+        raise InputError(f"group {missing[0]!r} has no weight; give every group a weight, which is 0 if it has no rows")
     values = np.array(list(shares.values()))
     if not np.isfinite(values).all() or (values < 0).any():
         raise InputError("the weights must be finite and must not be negative")
     total = math.fsum(shares.values())
     if abs(total - 1) > WEIGHT_SUM_TOLERANCE:
-        raise InputError(f"the weights sum to {total:.9g}, not to 1; make them sum to 1")
+        raise InputError(f"the weights sum to {total:.9g}, not to 1; divide them by their sum")
     return shares
 
 

@@ -70,15 +70,17 @@ class MeanQuestion(Question):
     def __post_init__(self) -> None:
         interval = f"[{number('lower', self.lower):g}, {number('upper', self.upper):g}]"
         if not self.lower < self.upper:
-            raise InputError(f"the mean's interval is {interval}; make its ends ascend")
+            raise InputError(f"the mean's interval is {interval}, but its ends must ascend; correct them")
         if not self.lower <= number("the reference", self.reference) <= self.upper:
             raise InputError(f"the reference is {self.reference:g}, outside the mean's declared interval {interval}")
         if self.effect is not None and number("effect", self.effect) == 0:
-            raise InputError("effect is 0, and no number of rows can show no difference; give a difference to be seen")
+            raise InputError("effect is 0, but a difference of 0 cannot be detected; give the difference to detect")
         if self.goal == "relative error" and self.reference == 0:
-            raise InputError("a relative error of a mean of 0 means nothing; give an effect in the column's unit")
+            raise InputError("the reference is 0, so no relative error is defined; give an effect in the column's unit")
         if self.goal == "relative error" and self._sizing.distance >= (self.upper - self.lower) / 2:
-            raise InputError(f"the mean's declared interval {interval} is as narrow without rows; ask for less error")
+            raise InputError(
+                f"the mean's interval {interval} already has this relative error without any rows; give a smaller one"
+            )
         share("delta", self.delta)
         if not 0 <= number("tail", self.tail) < 0.5:
             raise InputError(f"tail is {self.tail:g}, but must be a share from 0 to below 0.5; choose another")

@@ -74,7 +74,9 @@ class Question(ABC):
     def __post_init__(self) -> None:
         one_of("about", self.about, get_args(About))
         if self.goal == "power" and self.about == "rows":
-            raise InputError("a test is about the population; ask for a relative error, or leave 'about' out")
+            raise InputError(
+                "'about' is 'rows', but a test is about the population; give a relative error, or leave 'about' out"
+            )
         if not 0 < number("part", self.part) <= 1:
             raise InputError(f"part is {self.part:g}, but must be above 0 and at most 1; choose another")
         _ = self._sizing
@@ -86,7 +88,7 @@ class Question(ABC):
         Raise InputError if both goals or no goal is given.
         """
         if (self.effect is None) == (self.relative_error is None):
-            raise InputError("a plan needs either an effect to be seen or a relative error; give one of them")
+            raise InputError("a plan needs either an effect to detect or a relative error; give one of them")
         return "power" if self.effect is not None else "relative error"
 
     @property

@@ -92,7 +92,7 @@ def plan_strata(asked: Question, sizes: Mapping[str, float], epsilon: float) -> 
     plans = []
     for label, size in sizes.items():
         if number(f"the size of {label}", size) < 0:
-            raise InputError(f"the size of {label} is {size:g}, but a group cannot be smaller than empty; mend it")
+            raise InputError(f"the size of {label} is {size:g}, but must not be negative; correct it")
         nothing = 0.0 if asked.goal == "power" else math.inf
         least, reached, half, most = math.inf, nothing, math.inf, math.inf
         if size:

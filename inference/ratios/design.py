@@ -152,7 +152,7 @@ class PricedDesign:
         """
         amount = Rho.of(rho)
         if not amount:
-            raise InputError("rho is 0, but noisy sums need a positive amount; spend more on them")
+            raise InputError("rho is 0, but noisy sums need a positive amount; choose a larger one")
         design = Design.joint("gaussian", weighted=weighted, binary=binary)
         return cls(design, "gaussian", design.lattice_sensitivity("gaussian"), amount)
 
@@ -210,8 +210,8 @@ class PricedDesign:
         one = Rho(0.5 / multiple**2)
         if one.epsilon(delta / k) > epsilon / k:
             raise InputError(
-                f"composition 'basic' with epsilon = {epsilon:g} asks more of the classical Gaussian mechanism "
-                "than it keeps; use composition 'joint', or a smaller epsilon"
+                f"epsilon = {epsilon:g} is too large for composition 'basic', because the classical Gaussian mechanism "
+                "would not guarantee it; use composition 'joint', or a smaller epsilon"
             )
         return cls(design, mechanism, (HALF + 1) * math.sqrt(k), one * k, epsilon, delta)
 

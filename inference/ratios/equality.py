@@ -93,7 +93,9 @@ def equal_ratios(first: RatioEstimate, second: RatioEstimate) -> RatioTest:
     See docs/experiments/ratios.md for measurements.
     """
     if first.log != second.log or first.level != second.level:
-        raise InputError("one estimate is of a ratio and one of a logarithm, or their levels differ; make them alike")
+        raise InputError(
+            "the estimates have different levels, or only one is a logarithm; estimate both in the same way"
+        )
     difference, variance = first.value - second.value, first.variance + second.variance
     if math.isnan(difference):
         return RatioTest(math.nan, -math.inf, math.inf, 0.0, 1.0, first.level)

@@ -105,7 +105,9 @@ class RatioSums(Mapping[str, float]):
         The ρ is the larger one. Raise InputError if the groups have different sums.
         """
         if self.names != other.names:
-            raise InputError("these two have different sums (weighted or not, binary or not); measure both alike")
+            raise InputError(
+                "the two designs differ (weighted or not, binary or not); measure both with the same design"
+            )
         return replace(
             self,
             vector=self.vector + other.vector,
@@ -223,7 +225,7 @@ def _read(
     score, label = _vector(numerator, "numerator"), _vector(denominator, "denominator")
     weight = None
     if (weights is not None) != ("ww" in priced.design.names):
-        raise InputError("weights are given where the design has none, or the other way round; make them agree")
+        raise InputError("weights and a weighted design belong together; give both of them, or neither")
     if weights is not None:
         if not isinstance(weights, RatioWeights):
             raise InputError(f"weights are of type {type(weights).__name__}; give RatioWeights(values, bound)")
@@ -232,7 +234,7 @@ def _read(
     if len(lengths) > 1:
         raise InputError("numerator, denominator and weights differ in length; give one of each for every row")
     if "wyy" not in priced.design.names and not np.isin(label, (0.0, 1.0)).all():
-        raise InputError("the denominator holds something besides 0 and 1; code it so, or pass binary=False")
+        raise InputError("the denominator contains values other than 0 and 1; recode it, or pass binary=False")
     if priced.mechanism == "laplace" and len(score) >= LAPLACE_ROWS:
         raise InputError(f"Laplace noise takes fewer than {LAPLACE_ROWS} rows in a group; use the Gaussian mechanism")
     return score, label, weight

@@ -57,7 +57,7 @@ class Head:
         """
         entries, _, digest = text.strip().partition(":")
         if not entries.isdecimal() or len(entries) > 18 or len(digest) != 64 or not HEXADECIMAL.issuperset(digest):
-            raise LedgerError(f"{text!r} is no head of a ledger; give ENTRIES:HASH as a release card prints it")
+            raise LedgerError(f"{text!r} is not the head of a ledger; give ENTRIES:HASH as on a release card")
         return cls(int(entries), digest)
 
 
@@ -300,14 +300,14 @@ class LedgerCheck:
     def _fault(self, entry: Entry) -> str | None:
         if entry.kind == "create":
             if entry.dataset in self._budget or entry.spent:
-                return "opens an account that is open already"
+                return "opens an account that is already open"
             if not self._budget.keys() >= set(entry.same_people_as):
                 return "names an account that is not open"
             self._budget[entry.dataset], self._spent[entry.dataset] = entry.rho, Rho(0)
             return None
         if entry.kind == "key":
             plain = not (entry.dataset or entry.rho or entry.spent or entry.release_id or entry.settles)
-            return None if plain and entry.fingerprint else "sets no key"
+            return None if plain and entry.fingerprint else "does not set a key"
         if entry.dataset not in self._budget:
             return "belongs to a data set without a budget"
         if entry.kind == "reserve":
@@ -318,10 +318,10 @@ class LedgerCheck:
             if charge is None or (charge.dataset, charge.release_id) != (entry.dataset, entry.release_id):
                 return "settles a reservation that does not exist"
             if outcome == "committed" or entry.rho:
-                return "settles a reservation that was settled"
+                return "settles a reservation that is already settled"
             self._charges[charge.entry] = charge, OUTCOMES[entry.kind]
         if entry.spent != self._spent[entry.dataset]:
-            return "does not add up"
+            return "has a sum that does not match its charges"
         return "overspends the budget" if entry.spent > self._budget[entry.dataset] else None
 
 

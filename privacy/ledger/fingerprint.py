@@ -145,13 +145,13 @@ def check_key(wanted: str, used: str) -> None:
     """
     if used != wanted:
         why = (
-            "the ledger's fingerprints were made with another key; bring that key back"
+            "the ledger's fingerprints were made with another key; restore that key"
             if wanted
-            else "the ledger was opened without a key for fingerprints; use none"
+            else "the ledger's fingerprints were made without a key; use no key"
         )
         raise LedgerError(
-            f"rows cannot be recognised, since {why} ({KEY_VARIABLE}, or the file .key beside the ledger), or have its "
-            "steward set this key (equistrata budget key)"
+            f"the rows cannot be recognised, because {why} ({KEY_VARIABLE}, or the file .key beside the "
+            "ledger), or ask its steward to set this key (equistrata budget key)"
         )
 
 
@@ -182,7 +182,9 @@ def ledger_key(ledger_file: Path | None, given: str | None = None) -> bytes | No
     given = given or os.environ.get(KEY_VARIABLE)
     if given:
         if len(given) < SHORTEST_KEY:
-            raise LedgerError(f"the key for fingerprints ({KEY_VARIABLE}) is too short; give {SHORTEST_KEY} characters")
+            raise LedgerError(
+                f"the key for fingerprints ({KEY_VARIABLE}) is too short; give at least {SHORTEST_KEY} characters"
+            )
         return given.encode()
     if ledger_file is None:
         return None
@@ -195,7 +197,9 @@ def ledger_key(ledger_file: Path | None, given: str | None = None) -> bytes | No
             raise ValueError
         return key
     except (OSError, ValueError):
-        raise LedgerError(f"key file {str(path)!r} cannot be used; mend its mode, or set {KEY_VARIABLE}") from None
+        raise LedgerError(
+            f"key file {str(path)!r} cannot be used; correct its permissions, or set {KEY_VARIABLE}"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -228,13 +232,9 @@ class SamePeople:
     def __str__(self) -> str:
         named = ", ".join(self.datasets[:-1]) + f" and {self.datasets[-1]}"
         return (
-            f"{named} hold the same people, so their prices add up: all their budgets together are "
+            f"{named} contain the same people, so their costs add up: all their budgets together are "
             f"ρ = {float(self.rho):.6g} (ε = {self.epsilon:.4g} at δ = {self.delta:g})"
-            + (
-                ", for one row that is added: they protect different units, or in another relation"
-                if self.of_rows
-                else ""
-            )
+            + (", for adding or removing one row, because their units or relations differ" if self.of_rows else "")
         )
 
 

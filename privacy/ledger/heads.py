@@ -51,8 +51,8 @@ def load_head(folder: Path, ledger: str) -> Head | None:
         return None
     except (OSError, ValueError):
         raise LedgerError(
-            f"file {str(path)!r}, the newest head that was seen of this ledger, cannot be read; mend its mode, or "
-            "restore it from a copy"
+            f"file {str(path)!r}, which contains the newest head of this ledger, cannot be read; correct its "
+            "permissions, or restore it from a copy"
         ) from None
 
 

@@ -41,9 +41,9 @@ class Lease:
     def __enter__(self) -> Lease:
         host = self._take()
         if host is not None:
-            minutes = f"if it was killed there, for {LEASE_SECONDS / 60:g} minutes"
+            minutes = f"or, if it was killed there, for {LEASE_SECONDS / 60:g} minutes"
             raise LedgerError(
-                f"release {self._mine['release']!r} is running already, on {host!r}; wait for it to end ({minutes})"
+                f"release {self._mine['release']!r} is already running on {host!r}; wait until it has ended, {minutes}"
             )
         self._renewing.start()
         return self
@@ -64,8 +64,8 @@ class Lease:
         """
         if self._lost:
             raise LedgerError(
-                f"release {self._mine['release']!r} was taken over by another run, since this one was silent for over "
-                f"{LEASE_SECONDS / 60:g} minutes; it stops here"
+                f"release {self._mine['release']!r} was taken over by another run, because this run had not "
+                f"answered for over {LEASE_SECONDS / 60:g} minutes; this run stops"
             )
 
     def _take(self) -> str | None:

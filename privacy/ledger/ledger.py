@@ -68,8 +68,8 @@ __all__ = ["Charge", "ChargeDetails", "Entry", "Head", "Ledger", "LedgerError", 
 
 NO_PARTICULARS = ChargeDetails()
 REMEDY = (
-    "bring the newest copy back; if it is lost, open a new ledger with what the newest release card says is left "
-    "(docs/ledger.md)"
+    "restore the newest copy; if it is lost, create a new ledger with the budget that is left on the "
+    "newest release card (docs/ledger.md)"
 )
 
 
@@ -272,7 +272,7 @@ class Ledger:
         self.verify()  # must be called before a key file is created
         at_hand = ledger_key(self.path, key)
         if at_hand is None:
-            raise LedgerError(f"no key for fingerprints is at hand; set {KEY_VARIABLE}")
+            raise LedgerError(f"there is no key for fingerprints; set {KEY_VARIABLE}")
         with self._now(writes=True) as now:
             name, before = key_name(at_hand, str(now.row["ledger"])), now.key()
             if name == before and any(now.rows(select(ENTRIES).where(SETS_KEY))):
@@ -565,7 +565,7 @@ class Ledger:
                     raise OlderCopy(f"{where}: entry {books.head.entries} is not the one that was anchored; {REMEDY}")
             if wanted:
                 raise OlderCopy(
-                    f"{where} ends before entry {max(wanted)}, which was anchored: its end is missing; {REMEDY}"
+                    f"{where} ends before entry {max(wanted)}, which was anchored, so its end is missing; {REMEDY}"
                 )
             if books.head != now.head:
                 raise LedgerError(f"{where}: its head does not fit its last entry; entries are missing at the end")
@@ -582,7 +582,7 @@ class Ledger:
             if outcome == wanted != "reserved":
                 return
             if outcome == "committed" or (outcome, wanted) == ("failed", "committed"):
-                raise LedgerError(f"release {name!r} is {outcome} in the ledger already, which {kind!r} cannot follow")
+                raise LedgerError(f"release {name!r} is already {outcome} in the ledger, so it cannot become {wanted}")
             now.append(kind, dataset, Rho(0), spent, {"release_id": name, "reason": reason, "who": who}, number)
 
     @contextmanager
@@ -610,4 +610,4 @@ def _first_head(layout: str) -> dict[str, Any]:
 
 def _check_name(name: str, what: str) -> None:
     if not (1 <= len(name) <= 100 and name.isprintable() and name.strip() == name):
-        raise LedgerError(f"the name of {what} needs 1 to 100 printable characters, without blanks at its ends")
+        raise LedgerError(f"the name of {what} needs 1 to 100 printable characters, without spaces at its start or end")

@@ -29,12 +29,13 @@ FLOATS = 2**1074  # a multiple of the denominator of every float
 
 SENTENCES = {
     "": "cannot be reached, or refuses the login; check its address and credentials",
-    "42501": "does not let this role do that; its steward opens accounts and runs equistrata budget upgrade",
+    "42501": "does not allow this to your role; ask its steward, who creates accounts and runs equistrata "
+    "budget upgrade",
     "42883": "was made by an earlier version; run equistrata budget upgrade as its steward",
     "42P01": "holds no ledger; run equistrata budget create",
-    REFUSED: "refuses that entry, which would not fit; check it with equistrata budget verify",
-    OTHER_KEY: "knows its rows by fingerprints that were made with another key, or with none; bring that key back "
-    "(EQUISTRATA_LEDGER_KEY), or have its steward set this one (equistrata budget key)",
+    REFUSED: "refuses this entry, because it would be inconsistent; check the ledger with equistrata budget verify",
+    OTHER_KEY: "has fingerprints that were made with another key, or without one; restore that key "
+    "(EQUISTRATA_LEDGER_KEY), or ask its steward to set this one (equistrata budget key)",
 }
 
 

@@ -60,12 +60,15 @@ class Series:
     def __post_init__(self) -> None:
         if not re.fullmatch(NAME, self.name):
             raise InputError(
-                f"{self.name!r} is no name of a series; give 1 to 60 letters, digits, dots, dashes or underscores"
+                f"{self.name!r} is not a valid name of a series; give 1 to 60 letters, digits, dots, dashes or "
+                "underscores"
             )
         if self.horizon < 1:
-            raise InputError(f"a series has one month or more, not {self.horizon}; give its horizon")
+            raise InputError(f"the horizon of a series must be at least 1 month, not {self.horizon}")
         if not 1 <= self.front < inf:
-            raise InputError(f"the first month of a series costs at least as much as another, not {self.front} times")
+            raise InputError(
+                f"the first month of a series must cost at least as much as another, not {self.front} times"
+            )
 
     @property
     def mark(self) -> str:
@@ -126,14 +129,14 @@ class Series:
         own = months.get(str(release), Rho(0))
         if number > self.horizon:
             raise InputError(
-                f"series {self.name!r} has all of its {self.horizon} months; begin another one under a new name"
+                f"series {self.name!r} already has all of its {self.horizon} months; start another one under a new name"
             )
         if release in first:
             return Standing(self, number, first[release], spent, earlier, own, tuple(names[: number - 1]))
         if not spent < self.total:
             raise InputError(
-                f"series {self.name!r} has spent all of its budget in {len(names)} months, since noise was drawn "
-                "again; begin another one under a new name"
+                f"series {self.name!r} has spent all of its budget in {len(names)} months, because noise was "
+                "drawn again; start another one under a new name"
             )
         front = Fraction(self.front) if number == 1 else Fraction(1)
         price = (self.total - spent) * (front / (front + self.horizon - number))
@@ -142,8 +145,8 @@ class Series:
     def _check_same(self, stated: Series) -> None:
         if stated != self:
             raise LedgerError(
-                f"series {self.name!r} was begun with {stated.horizon} months at ε = {stated.epsilon:g}, "
-                f"δ = {stated.delta:g}, which never changes; name these, or begin another series"
+                f"series {self.name!r} was started with {stated.horizon} months at ε = {stated.epsilon:g}, "
+                f"δ = {stated.delta:g}, which cannot be changed; give these values, or start another series"
             )
 
 

@@ -69,7 +69,7 @@ class Store:
         self._engines: dict[tuple[int, bool], Engine] = {}
         weakref.finalize(self, _close, self._engines)
         if self.path is None and find_spec("psycopg") is None:
-            raise LedgerError("a ledger on PostgreSQL needs psycopg; install the extra, equistrata[postgres]")
+            raise LedgerError("a ledger on PostgreSQL needs psycopg; install equistrata[postgres]")
 
     def describe(self) -> str:
         """Return a description of the database without user and password."""
@@ -114,7 +114,8 @@ class Store:
             if version != VERSION:
                 found = version if isinstance(version, int) else "unknown"
                 raise self._fault(
-                    f"is of format {found}, and this equistrata reads format {VERSION}; use one that fits"
+                    f"has format {found}, but this version of equistrata reads format {VERSION}; use a version that "
+                    "fits"
                 )
             yield connection, {str(name): value for name, value in rows[0].items()}
 
@@ -188,7 +189,7 @@ class Store:
             raise self._fault("is not in UTF-8; make the database with ENCODING 'UTF8'")
         owned = "SELECT pg_get_userbyid(relowner) = current_user FROM pg_class WHERE oid = to_regclass(:table)"
         if not connection.execute(text(owned), {"table": HEAD.name}).scalar():
-            raise self._fault("belongs to another role; do this as its steward, who made it")
+            raise self._fault("belongs to another role; log in as its steward, who created it")
         postgres.install(connection)
 
     def _engine(self, writes: bool) -> Engine:
@@ -230,15 +231,15 @@ class Store:
         name = str(getattr(cause, "sqlite_errorname", ""))
         state = str(getattr(cause, "sqlstate", None) or "")
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")) or state == "55P03":
-            return f"is locked by another process for over {self.lock_seconds:g} s; try again when it is done"
+            return f"has been locked by another process for over {self.lock_seconds:g} s; try again when it is done"
         if name.startswith(("SQLITE_READONLY", "SQLITE_PERM")) or state == "25006":
             return "is read-only, so nothing can be charged; make it writable"
         if name.startswith("SQLITE_CANTOPEN"):
             return "cannot be opened; check its permissions and those of its folder"
         if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")) or state.startswith("53"):
-            return "cannot be written; check that its disk is whole and has room"
+            return "cannot be written; check that its disk works and has free space"
         if self.path is not None:
-            return "is damaged or no ledger; restore it from a copy"
+            return "is damaged or is not a ledger; restore it from a copy"
         if state.startswith("28"):
             return "refuses the login; check its credentials"
         return postgres.SENTENCES.get(state, f"refuses to answer (SQLSTATE {state}); check the database")
@@ -258,7 +259,7 @@ def _parsed(url: str | os.PathLike[str]) -> URL:
     """Convert a URL for SQLAlchemy. An invalid URL is not quoted in the error, because it may contain a password."""
     named = os.fspath(url)
     if not named:
-        raise LedgerError("a ledger needs a path or a URL, not an empty text")
+        raise LedgerError("the path or URL of the ledger is empty; give one")
     if "://" not in named and not named.startswith(("postgres", "sqlite:")):
         return URL.create("sqlite", database=named)
     try:
@@ -270,4 +271,4 @@ def _parsed(url: str | os.PathLike[str]) -> URL:
         return parsed
     if backend in ("postgresql", "postgres"):
         return parsed.set(drivername="postgresql+psycopg")
-    raise LedgerError("a ledger lies in a SQLite file or a PostgreSQL database; give a path or postgresql://…")
+    raise LedgerError("a ledger must be a SQLite file or a PostgreSQL database; give a path or postgresql://…")

@@ -161,7 +161,7 @@ def _measured_together(card):
         (lambda card: card["config"].update(delta=1e-12), "but its settings 1e-12"),
         (lambda card: card["config"].update(seed=7), "the noise was seeded"),
         (lambda card: card.update(name="exact"), "differs from the name of the synthesis in its price"),
-        (lambda card: card["means_apart"].append(_APART), "means that the rows do not"),
+        (lambda card: card["means_apart"].append(_APART), "means that differ from the rows"),
         (lambda card: card["schema"].update(target="PAY"), "different names or targets"),
         (lambda card: card.pop("called"), "lacks parts that each card of its format has: called"),
         (lambda card: card["config"].update(means=["AGE"]), "means of other columns than"),
@@ -188,7 +188,7 @@ def test_means_whose_words_are_not_of_their_numbers_are_found(edited, change, fa
 @pytest.mark.parametrize(("name", "said"), [("delta_is", "how large δ is"), ("composition", "how prices add up")])
 def test_words_on_the_price_that_no_card_has_are_shown(edited, name, said):
     found = edited(lambda card: card["guarantee"].update({name: "far below what anyone asks for"}))
-    assert release_unseen(found)[0] == f"{said}, in words that this version does not write: " + (
+    assert release_unseen(found)[0] == f"{said}, in words that this version does not use: " + (
         "far below what anyone asks for"
     )
 

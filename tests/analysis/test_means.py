@@ -187,6 +187,6 @@ def test_the_command_says_which_is_better(made, monkeypatch, capsys):
         code, shown, _ = command(monkeypatch, capsys, "estimate", folder, "mean", "AGE", *more)
         assert code == 0
         said[more] = " ".join(shown.split())
-    assert f"the better of the two is that of {line['better']}; both joined" in said[()]
+    assert f"the better of the two is that of {line['better']}; combined" in said[()]
     assert f"inverse variance: {line['estimate']:.4g}"[:24] in said[()]
     assert "means.json" not in said["--by", "SEX"]

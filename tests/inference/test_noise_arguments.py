@@ -33,7 +33,7 @@ ESTIMATES = {
 def test_what_is_no_source_of_noise_is_refused_and_charges_nothing(name, noise):
     """Regression test: an AttributeError was raised after the budget was charged."""
     budget = Budget(Rho(1))
-    with pytest.raises(InputError, match="no source of noise"):
+    with pytest.raises(InputError, match="must be a source of noise"):
         ESTIMATES[name](budget, noise)
     assert budget.remaining == Rho(1)
     ESTIMATES[name](budget, SeededNoise(1))

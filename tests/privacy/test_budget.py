@@ -66,7 +66,7 @@ def test_of_takes_either():
 
 @pytest.mark.parametrize("amount", [-1, -1e-300, math.nan, math.inf, -math.inf, np.float32("nan"), np.float64("inf")])
 def test_amounts_that_are_none(amount):
-    with pytest.raises(ValueError, match="zCDP amount must"):
+    with pytest.raises(ValueError, match=r"zCDP amount (is|must)"):
         Rho(amount)
 
 
@@ -105,7 +105,7 @@ def test_a_group_is_bounded_and_no_smaller_bound_is_true(rows):
 def test_groups_are_whole_and_not_empty():
     assert Rho(Fraction(1, 3)).group(np.int64(2)) == Rho(Fraction(4, 3))
     for rows in (0, -2):
-        with pytest.raises(ValueError, match="at least one row"):
+        with pytest.raises(ValueError, match="whole number of at least 1"):
             Rho(1).group(rows)
     for rows in (1.5, True, "2", None):
         for sized in (Rho(1).group, Rho(1).per_row):
@@ -191,8 +191,8 @@ def test_parallel_charges_once_and_each_part_is_bounded():
 def test_a_charge_that_is_no_amount_is_not_recorded():
     budget = Budget(Rho(1))
     for amount in (0.1, math.nan, None):
-        with pytest.raises(InputError, match="a budget is of a Rho"):
+        with pytest.raises(InputError, match="a budget must be a Rho"):
             budget.spend(amount, "x")
-        with pytest.raises(InputError, match="a budget is of a Rho"):
+        with pytest.raises(InputError, match="a budget must be a Rho"):
             Budget(amount)
     assert not budget.spent

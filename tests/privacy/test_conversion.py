@@ -83,7 +83,7 @@ def test_the_ends_of_the_scale():
     assert Rho(5e-324).epsilon(1e-9) == 0
     assert Rho(1e12).epsilon(1e-9) == math.inf
     assert Rho.from_epsilon_delta(MAXIMAL_EPSILON, 1e-9).epsilon(1e-9) <= MAXIMAL_EPSILON
-    with pytest.raises(ValueError, match="too small an amount"):
+    with pytest.raises(ValueError, match="a ρ that is too small"):
         Rho.from_epsilon_delta(1e-300, 1e-300)
 
 

@@ -117,7 +117,8 @@ def print_estimate(plan: dict[str, Any]) -> None:
         grid.add_row(escape(part["stratum"]), f"{part['rows']:,.0f}", least, reached, status)
     bounds = table(
         None, ">at most", ">used", ">left out", ">readable strata", f">{plan['goal']}, all rows",
-        caption="leaving rows out shifts a mean or a share by less than their part if they are like the others",
+        caption="leaving out a part of the rows shifts a mean or a share by less than that part, if it is like "
+"the rest",
     )  # fmt: skip
     for each in plan["units"]:
         reached = "—" if each["reached"] is None else _shown(each["reached"], plan["goal"])

@@ -148,7 +148,7 @@ def _plan_synthesis(settings: PlanSettings) -> None:
         return
     print_synthesis(document)
     if schema.open:
-        most = f"planned with {MOST_FOUND} values, the most that are found; --part 0.95 leaves out what that costs"
+        most = f"planned with {MOST_FOUND} values, the largest number; --part 0.95 sets their cost aside"
         note("open:", f"{', '.join(schema.open)}: {most}")
 
 
@@ -267,7 +267,7 @@ def _typed(settings: PlanSettings, strata: Strata) -> PublicWeights:
     try:
         sizes = [float(each) for each in settings.sizes]
     except ValueError:
-        raise InputError("setting 'sizes' needs numbers, as 9000,11000") from None
+        raise InputError("setting 'sizes' needs numbers, such as 9000,11000") from None
     if len(sizes) != len(strata.keys) or not all(math.isfinite(size) and size >= 0 for size in sizes):
         raise InputError(
             f"setting 'sizes' has {len(sizes)} numbers, but it needs one for each of {len(strata.keys)} groups, 0 or "

@@ -206,7 +206,7 @@ def print_synthesis(plan: Mapping[str, Any]) -> None:
         f"[bold]synthesis[/] by {plan['mechanism']} of {len(plan['columns'])} columns: the noise of marginals, as "
         "expected total variation distance; a model smooths it, and adds errors of its own",
         f"ε = {plan['epsilon']:g}, δ = {plan['delta']:g} (ρ = {plan['rho']:.6g})"
-        + (f", part {plan['part']:.3g} of it for this" if plan["part"] != 1 else "")
+        + (f", of which the share {plan['part']:.3g} is for this synthesis" if plan["part"] != 1 else "")
         + f"; {plan['relation']}; the plan itself costs nothing",
         f"sizes: {plan['sizes']['rows']:,.0f} rows, {escape(plan['sizes']['source'])}",
     )
@@ -217,11 +217,15 @@ def print_synthesis(plan: Mapping[str, Any]) -> None:
         grid.add_row(escape(each["stratum"]), f"{each['rows']:,.0f}", *cells)
     readable = sum(pair["readable"] for pair in plan["pairs"])
     foot = [
-        f"noise up to {plan['readable_noise']:g} is readable: shown is the finest level at which it is; at coarser "
-        "ones than the stratum, how the stratum differs from its group is lost as well",
+        f"noise up to {plan['readable_noise']:g} is readable; the table shows the finest readable level. At levels "
+        "coarser than the stratum, the differences between the stratum and its group are lost as well",
         f"readable relations: {readable} of {len(plan['pairs'])} pairs of columns; "
-        + (f"{plan['choices']} choices at most" if plan["choices"] else "no pair is chosen: too noisy at this ε")
-        + (", by each stratum for itself" if plan["selection"] == "per-stratum" else ""),
+        + (
+            f"{plan['choices']} choices at most"
+            if plan["choices"]
+            else "no pair is chosen, because the noise is too large at this ε"
+        )
+        + (", separately in each stratum" if plan["selection"] == "per-stratum" else ""),
     ]
     dear = sorted((p for p in plan["pairs"] if not p["readable"]), key=lambda p: p["smallest_epsilon"] or math.inf)
     if dear:
@@ -237,15 +241,15 @@ def _about_units(plan: Mapping[str, Any]) -> list[Table | str]:
     if plan["at_most"] == 1 and not plan["units"]:
         return []
     said = (
-        f"units of up to {plan['at_most']} rows, of which {plan['unit_weights']} count: one row of them has ε = "
+        f"units of up to {plan['at_most']} rows; {plan['unit_weights']} are counted; for one row, ε = "
         f"{plan['epsilon_of_a_row']:.3g}"
     )
     if not plan["units"]:
-        return [f"{said}; with --unit-sizes other bounds are planned too"]
+        return [f"{said}; with --unit-sizes, other bounds are planned as well"]
     grid = table(
         None, ">at most", ">used", ">noise, rows count", ">units count", ">left out", ">both, at most",
-        caption="total variation of a column: noise in strata; leaving rows out shifts shares by less if they are like "
-        "the others",
+        caption="total variation of a column: noise in strata; shares are shifted by less if the rows left out are "
+        "like the others",
     )  # fmt: skip
     for each in plan["units"]:
         noise = [each["one_way"].get(weights) for weights in ("rows", "units")]
@@ -254,8 +258,8 @@ def _about_units(plan: Mapping[str, Any]) -> list[Table | str]:
         grid.add_row(str(each["at_most"]), f"{each['rows_kept']:.1%}", *cells, *left)
     best = min(plan["units"], key=lambda each: each["one_way_at_most"])
     counted = [f"{each['default']} at {each['at_most']}" for each in plan["units"]]
-    default = f"what counts by default: {', '.join(counted)}"
-    least = f"least error of columns, at worst: {best['at_most']} rows of a unit, {best['weights']} count"
+    default = f"counted by default: {', '.join(counted)}"
+    least = f"smallest error of columns in the worst case: {best['at_most']} rows of a unit, counting {best['weights']}"
     return [said, grid, default, least]
 
 

@@ -160,7 +160,7 @@ def _of_whom(weight: str | None, people: bool, population: bool) -> str:
     if people:
         return f"of people, by {weight}"
     rows = "of rows of the file" + (f", without {weight}" if weight else "")
-    return rows + ("; the population is one of which every member is as likely to be in it" if population else "")
+    return rows + ("; every member of the population is equally likely to be in it" if population else "")
 
 
 def _called(release: Release, first: str, name: str, value: Any) -> str:
@@ -189,7 +189,7 @@ def _show_joined(release: Release, of: str | None, level: float) -> None:
                 return
             print_lines(
                 f"means.json has {private}, which was measured separately; the better of the two is that of "
-                f"{line['better']}; both joined by inverse variance: {value} ({level:.0%} from {lower} to {upper})"
+                f"{line['better']}; combined by inverse variance: {value} ({level:.0%} from {lower} to {upper})"
             )
 
 

@@ -132,5 +132,7 @@ def draw_courses(courses: Mapping[str, pd.DataFrame], title: str, level: float, 
     for panel in panels[len(shown) :]:
         panel.set_axis_off()
     figure.suptitle(literal(title))
-    figure.supxlabel(f"month; bands are {level:.0%} intervals, filled dots are measured, no dot is noise", fontsize=9)
+    figure.supxlabel(
+        f"month; bands are {level:.0%} intervals, filled dots are measured, missing dots are noise", fontsize=9
+    )
     save_plot(figure, path)

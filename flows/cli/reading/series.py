@@ -256,13 +256,13 @@ def revise_series(settings: ReviseSettings) -> None:
     check_output(settings.output)
     found = series.revised()
     about = {
-        "what": "REVISED counts of a series: what all of these months together say of each of them, by the series' own "
-        "model of drift. They are no release and replace none: they change with each month that comes.",
+        "what": "REVISED counts of a series: estimates for each month from all of these months, by the series' "
+        "own model of drift. They are not a release and do not replace one, because each new month changes them.",
         "series": series.name,
         "months": {str(month): series.releases[month].card["ledger"]["release_id"] for month in series.chain},
         "columns": {
-            "then": "the expected count as that month knew it, with then_error, its standard error",
-            "revised": "the expected count as all of these months know it, with revised_error, its standard error",
+            "then": "the expected count, estimated in that month; then_error is its standard error",
+            "revised": "the expected count, estimated from all of these months; revised_error is its standard error",
         },
         "privacy": "post-processing of published noisy numbers; no cost beyond the series'",
     }

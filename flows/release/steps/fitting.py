@@ -80,8 +80,8 @@ def fit_one(
         return
     if work.count_start(position) > MOST_STARTS:
         raise StepFailed(
-            f"a stratum was begun {MOST_STARTS} times and never finished: its workers were lost; see that they have "
-            "enough memory, then start or resume the release"
+            f"a stratum was started {MOST_STARTS} times and never finished, because its workers were lost; give them "
+            "more memory, and then start or resume the release"
         )
     table = work.load_table(work.stratum(position), schema)
     if not mechanism.keeps_measurements:

@@ -107,7 +107,7 @@ def test_the_same_in_json_and_in_words(budget, books):
         ("show",): ["people", "ε 3, δ 1e-09", str(books.head)],
         ("history",): ["monthly-2026-10-77d1e0b2", "committed", "failed; noise drawn again", str(books.head)],
         ("verify",): ["whole: 7 entries", str(books.head)],
-        ("forecast", "people", "--epsilon", "1"): ["allows 5 more releases", "For 12 more"],
+        ("forecast", "people", "--epsilon", "1"): ["the budget pays for 5 more releases", "For 12 more"],
     }.items():
         code, told, error = budget(*arguments, "--ledger", "ledger.db")
         assert code == 0, error
@@ -228,7 +228,7 @@ def test_verify_finds_an_edit_and_a_forgery(budget, books, tmp_path):
         ),
         (["upgrade", "--ledger", "none.db"], r"'none\.db' does not exist"),
         (["create", "others", "--epsilon", "0", "--delta", "1e-9", "--ledger", "ledger.db"], "epsilon must be"),
-        (["verify", "--anchor", "nonsense", "--ledger", "ledger.db"], "no head of a ledger"),
+        (["verify", "--anchor", "nonsense", "--ledger", "ledger.db"], "not the head of a ledger"),
         (["verify", "--card", "ledger.db", "--ledger", "ledger.db"], "not UTF-8"),
         (["show", "--ledger", "postgresql://steward:canary-pw@host/db"], "must not be given with a password"),
         (["show", "--ledger", "postgresql://host/db?password=canary-pw"], "must not be given with a password"),
@@ -248,7 +248,7 @@ def test_accounts_of_the_same_people_are_shown_with_their_sum(budget, books):
     assert code == 0, error
     together = books.budget("people") + books.budget("wave")
     sentence = (
-        "people and wave hold the same people, so their prices add up: all their budgets together are "
+        "people and wave contain the same people, so their costs add up: all their budgets together are "
         f"ρ = {float(together):.6g}"
     )
     Ledger(books.path).create("others", 1, 1e-9)
@@ -276,7 +276,7 @@ def test_a_lost_key_is_set_anew_once_and_history_shows_it(budget, books, tmp_pat
     code, told, error = budget("key", "--ledger", "ledger.db")
     assert (code, told.splitlines()[0]) == (0, "set; 1 charge with another key will not be compared"), error
     before = books.head
-    assert budget("key", "--ledger", "ledger.db")[1].splitlines()[0] == "unchanged: the ledger has this key"
+    assert budget("key", "--ledger", "ledger.db")[1].splitlines()[0] == "unchanged: the ledger already has this key"
     assert books.head == before == books.verify()
     assert budget("create", "others", "--epsilon", 1, "--delta", 1e-9, "--ledger", "ledger.db")[0] == 0
     code, told, _ = budget("history", "--ledger", "ledger.db")

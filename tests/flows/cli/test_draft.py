@@ -71,7 +71,7 @@ def test_labels_that_a_program_made_of_rows_are_no_code_book(tmp_path, monkeypat
     (release / "manifest.json").write_text(json.dumps({"format": MANIFEST_FORMAT, "files": {}}))
     code, _, told = command(monkeypatch, capsys, "schema", "draft", "with.dta", "--output", "release/people.yaml")
     assert code == 2
-    assert "a draft with what rows may hold is private" in told
+    assert "a draft with values from the rows is private" in told
     assert not (release / "people.yaml").exists()
 
 

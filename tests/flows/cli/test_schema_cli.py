@@ -115,13 +115,13 @@ def test_columns_that_were_not_checked_are_named(tmp_path, monkeypatch, capsys):
     (tmp_path / "people.yaml").write_text(text)
     code, told, _ = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv")
     assert code == 2
-    assert "people.csv fits what is declared well.\nNot checked: B (declared, but not well); " in told
-    assert "D (neither there nor released by default); C, NOTE (not declared).\n" in told
+    assert "people.csv fits the columns that are declared correctly.\nNot checked: B (declared incorrectly); " in told
+    assert "D (not in the file and not released by default); C, NOTE (not declared).\n" in told
     _, told, _ = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv", "--json")
     assert json.loads(told)["unchecked"] == ["B", "D", "C", "NOTE"]
     (tmp_path / "people.yaml").write_text("columns: {B: {lower: 9, upper: 0}}")
     code, told, _ = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv")
-    assert (code, told) == (2, "people.csv was not checked: no column is declared well.\n")
+    assert (code, told) == (2, "people.csv was not checked, because no column is declared correctly.\n")
 
 
 def test_a_file_without_a_header_line_is_not_quoted(tmp_path, monkeypatch, capsys):
@@ -159,7 +159,7 @@ def test_rows_of_other_cells_and_doubled_columns_are_told_with_all_else(tmp_path
     code, said, err = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv")
     told = " ".join((said + err).split())
     assert "file: columns 1 and 3 are both named 'A'" in told
-    assert "Not checked: A (there twice)" in told
+    assert "Not checked: A (twice in the file)" in told
     assert "canary" not in told
 
 
@@ -170,7 +170,7 @@ def test_a_file_that_only_has_rows_of_other_cells_does_not_fit(tmp_path, monkeyp
     assert code == 2
     told = " ".join((said + err).split())
     assert "and 13 more rows. These rows were not checked" in told
-    assert "fits what is declared well, as far as it was checked" in told
+    assert "fits the columns that are declared correctly, as far as it was checked" in told
 
 
 @pytest.mark.parametrize(("header", "rows"), [("A,B", "ü"), ("A,Bü", "€"), ("A,B", "€")])
@@ -266,3 +266,11 @@ def test_the_survey_weight_is_checked_as_a_column_that_is_released(tmp_path, mon
         (tmp_path / "people.csv").write_text(rows)
         found, told, _ = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv")
         assert (found, says in told, "Not checked" in told) == (code, True, False)
+
+
+def test_an_id_that_repeats_is_named(tmp_path, monkeypatch, capsys):
+    (tmp_path / "people.csv").write_text("ID,AGE\n1,3\n1,4\n2,5\n")
+    (tmp_path / "people.yaml").write_text("unit: {column: ID}\ncolumns: {AGE: {lower: 0, upper: 9}}")
+    code, _, err = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv")
+    assert code == 2
+    assert "several rows have the same 'ID'" in err

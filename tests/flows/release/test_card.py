@@ -147,7 +147,7 @@ def test_a_card_has_its_sections_in_the_order_of_the_pages():
     [
         (Unit(), "that a person with one row is in the table"),
         (Unit("HOME", 4), "that the rows of one HOME are in the table"),
-        (Unit("HOME", 4, relation="replace-one"), "on what the rows of one HOME hold"),
+        (Unit("HOME", 4, relation="replace-one"), "on the content of the rows of one HOME"),
         (Unit("ID", 1, unique=True), "that a person with one row is in the table"),
     ],
 )

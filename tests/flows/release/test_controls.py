@@ -209,7 +209,7 @@ def test_a_resumed_release_has_the_totals_that_it_was_charged_with(home, tmp_pat
         ),
         (
             {"schema": "plain.yaml", "controls": "sexes.csv"},
-            "with --survey-weight; its columns are those of the strata, so give it as --weights",
+            "with --survey-weight; or, because the file only has the stratum columns, give it with --weights",
         ),
         ({"weights": "sexes.csv"}, "give public totals of people with --controls instead"),
         ({"weights": "sexes.csv", "combine_weights": True}, "give public totals of people with --controls instead"),

@@ -65,7 +65,7 @@ def test_what_an_earlier_release_of_that_name_has_left_is_neither_mixed_nor_over
     os.rename("out", "moved")
     before = (tmp_path / "out.internal" / "scores.json").read_bytes()
     for evaluate in ("quick", "none"):
-        with pytest.raises(InputError, match=r"'out.internal' holds exact results of an earlier release"):
+        with pytest.raises(InputError, match=r"'out.internal' contains exact results of an earlier release"):
             release(settings | {"evaluate": evaluate})
     assert not (tmp_path / "out").exists()
     assert (tmp_path / "out.internal" / "scores.json").read_bytes() == before
@@ -90,7 +90,7 @@ def test_a_private_folder_that_appears_meanwhile_is_told_before_anything_lands(s
         real(plan, work)
 
     monkeypatch.setattr(scoring, "evaluate", meanwhile)
-    with pytest.raises(InputError, match="holds exact results of an earlier release"):
+    with pytest.raises(InputError, match="contains exact results of an earlier release"):
         release(settings)
     assert not (tmp_path / "out").exists()
 

@@ -107,11 +107,11 @@ SPOIL = {
     "read-only": (lambda path: path.chmod(0o444), "is read-only, so nothing can be charged; make it writable"),
     "another version": (
         lambda path: _forge(path, "UPDATE equistrata_ledger SET version = 7"),
-        "is of format 7, and this equistrata reads format 1; use one that fits",
+        "has format 7, but this version of equistrata reads format 1; use a version that fits",
     ),
-    "empty": (lambda path: path.write_bytes(b""), "is damaged or no ledger; restore it from a copy"),
-    "garbage": (lambda path: path.write_bytes(secrets.token_bytes(30_000)), "is damaged or no ledger"),
-    "zeros": (lambda path: path.write_bytes(bytes(path.stat().st_size)), "is damaged or no ledger"),
+    "empty": (lambda path: path.write_bytes(b""), "is damaged or is not a ledger; restore it from a copy"),
+    "garbage": (lambda path: path.write_bytes(secrets.token_bytes(30_000)), "is damaged or is not a ledger"),
+    "zeros": (lambda path: path.write_bytes(bytes(path.stat().st_size)), "is damaged or is not a ledger"),
     "cut off": (lambda path: os.truncate(path, path.stat().st_size // 2), "damaged"),
     "one byte short": (lambda path: os.truncate(path, path.stat().st_size - 1),
     "damaged|its head does not fit its last entry"),
@@ -124,7 +124,7 @@ SPOIL = {
         lambda path: _forge(path, "UPDATE equistrata_entries SET rho = '1/1000000' WHERE entry = 2"),
         "entry 2 does not match its hash",
     ),
-    "another database": (_another_database, "is damaged or no ledger"),
+    "another database": (_another_database, "is damaged or is not a ledger"),
     "a folder": (_a_folder, "is not a file; correct the path"),
     "another data set": (_another_data_set, "'people' has no budget"),
 }  # fmt: skip
@@ -169,7 +169,7 @@ def test_an_older_copy_is_found_by_an_anchor_alone(equistrata, books, tmp_path):
     assert start("budget", "verify", "--ledger", older).wait() == 0
     run = start("budget", "verify", "--ledger", older, "--anchor", ledger.head)
     assert run.wait() == 2
-    assert "ends before entry 6, which was anchored: its end is missing" in run.told[1]
+    assert "ends before entry 6, which was anchored, so its end is missing" in run.told[1]
     assert start("budget", "verify", "--ledger", books, "--anchor", Ledger(older).head).wait() == 0
 
 
@@ -194,7 +194,7 @@ def test_a_ledger_that_stays_locked_is_refused(release, books):
             other.execute("ROLLBACK")
         assert code == 2, error
         assert len(error) == 1, error
-        assert re.search("is locked by another process for over 20 s; try again when it is done", error[0])
+        assert re.search("has been locked by another process for over 20 s; try again when it is done", error[0])
     assert Ledger(books).verify().entries == 5
 
 

@@ -15,7 +15,7 @@ from equistrata.flows.config.places import Place
 from equistrata.flows.run import ledgers
 from equistrata.privacy.ledger.ledger import Ledger, OlderCopy
 
-SEEN = r"lacks entry 5, which was seen on this machine, so it is an older copy; bring the newest copy back"
+SEEN = r"lacks entry 5, which was seen on this machine, so it is an older copy; restore the newest copy"
 BESIDE = r"releases in '.*' were charged to it, so this is an older copy of it, or one of their cards was edited"
 
 
@@ -57,7 +57,7 @@ def test_it_is_refused_by_what_was_seen_and_by_the_cards_beside_the_output(home,
     with pytest.raises(OlderCopy, match=SEEN):
         release(settings("three"))
     code, _, error = command(monkeypatch, capsys, "budget", "verify", "--ledger", "ledger.db")
-    assert (code, "an older copy; bring the newest copy back" in " ".join(error.split())) == (2, True)
+    assert (code, "an older copy; restore the newest copy" in " ".join(error.split())) == (2, True)
     code, _, error = command(monkeypatch, capsys, "resume", "--discard", "one", "--ledger", "ledger.db")
     assert code == 2
     code, said, _ = command(monkeypatch, capsys, "budget", "show", "--ledger", "ledger.db")

@@ -102,7 +102,7 @@ def test_weights_of_too_many_strata_are_not_combined(people, tmp_path, monkeypat
     pd.DataFrame(keys, columns=["PUMA", "SEX"]).assign(count=1).to_csv(weights, index=False)
     more = {"output": str(tmp_path / "out"), "weights": str(weights)}
     assert Plan.of(ReleaseConfig.build(**settings_of(people[0], **more))).weights is not None
-    with pytest.raises(InputError, match="serve 9 strata at most, and these are 10"):
+    with pytest.raises(InputError, match="support at most 9 strata, but there are 10"):
         Plan.of(ReleaseConfig.build(**settings_of(people[0], combine_weights=True, **more)))
 
 

@@ -88,5 +88,5 @@ def test_an_output_folder_that_exists_is_refused(tmp_path):
 def test_a_zero_byte_is_refused_before_anything_is_charged(tmp_path, columns):
     """The release used to be charged, and then no program was able to read its CSV file."""
     (tmp_path / "s.yaml").write_text(json.dumps({"columns": columns | {"B": {"values": [0, 1]}}}))
-    with pytest.raises(InputError, match="has a zero byte, which no CSV file can hold"):
+    with pytest.raises(InputError, match="contains a zero byte, which CSV files cannot contain"):
         plan(tmp_path, source="csv", input=str(tmp_path / "t.csv"), schema=str(tmp_path / "s.yaml"))

@@ -179,7 +179,7 @@ def test_the_command_says_what_it_cannot_check(monkeypatch, capsys):
     monkeypatch.setattr("equistrata.flows.cli.audit.report_audit", lambda folder: None)
     code, _, error = command(monkeypatch, capsys, "audit", "one", "--input", "others.csv", "--output", "unnamed")
     assert code == 0
-    assert "no ledger is named, so whether these are the rows" in " ".join(error.split())
+    assert "no ledger is named, so it is not checked whether the releases" in " ".join(error.split())
     code, _, error = command(
         monkeypatch, capsys, "audit", "one", "--input", "others.csv", "--output", "unnamed", "--ledger", "ledger.db"
     )
@@ -189,7 +189,7 @@ def test_the_command_says_what_it_cannot_check(monkeypatch, capsys):
 def test_a_release_that_runs_elsewhere_is_neither_run_resumed_nor_given_up(home, monkeypatch):
     ledger = Ledger("ledger.db")
     with ledger.lease("people", "of-people", "of another machine"):
-        with pytest.raises(LedgerError, match="is running already, on"):
+        with pytest.raises(LedgerError, match="is already running on"):
             release(settings("people", "people.csv"))
         assert left_in(home / "state") == [], "nothing of a release that was never begun here"
     release(settings("people", "people.csv"))
@@ -197,7 +197,7 @@ def test_a_release_that_runs_elsewhere_is_neither_run_resumed_nor_given_up(home,
     with pytest.raises(RuntimeError):
         release(settings("people", "people.csv", output="broken", release_id="broken", evaluate="quick"))
     journal = Journal.find("broken")
-    with ledger.lease("people", "broken", "of another machine"), pytest.raises(LedgerError, match="is running already"):
+    with ledger.lease("people", "broken", "of another machine"), pytest.raises(LedgerError, match="is already running"):
         discard(journal)
     discard(journal)
     assert Journal.find("broken") is None
@@ -207,6 +207,6 @@ def test_charges_without_a_journal_are_not_given_up_while_they_run(tmp_path):
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.create("people", 1, 1e-9)
     ledger.reserve("people", Rho(0.001), "lost")
-    with ledger.lease("people", "lost", "of another machine"), pytest.raises(InputError, match="'lost' is running, on"):
+    with ledger.lease("people", "lost", "of another machine"), pytest.raises(InputError, match="'lost' is running on"):
         give_up_charges(ledger, "lost")
     assert give_up_charges(ledger, "lost") == 1

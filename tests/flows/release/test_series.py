@@ -103,7 +103,7 @@ def test_the_months_of_a_series_cost_the_whole_and_its_cards_say_so(office):
     assert series.faults() == []
     assert series.table()["month"].tolist() == [1, 2, 3, 4]
     assert series.table()["epsilon_so_far"].iloc[-1] == pytest.approx(1.0, rel=1e-9)
-    with pytest.raises(InputError, match="series 'year' has all of its 4 months"):
+    with pytest.raises(InputError, match="series 'year' already has all of its 4 months"):
         office.prepare(5)
     assert office.ledger.spent("people") == TOTAL
 
@@ -143,8 +143,8 @@ def refused(office, month, match, kind=InputError, **changes):
 def test_what_is_refused_costs_nothing(office, monkeypatch):
     office.make(1)
     monkeypatch.setattr(reading, "partition", lambda *_: pytest.fail("rows were read"))
-    refused(office, 2, "was begun with 4 months at ε = 1", LedgerError, series={"name": "year", "horizon": 5})
-    refused(office, 2, "was begun with 4 months at ε = 1", LedgerError, epsilon=2.0)
+    refused(office, 2, "was started with 4 months at ε = 1", LedgerError, series={"name": "year", "horizon": 5})
+    refused(office, 2, "was started with 4 months at ε = 1", LedgerError, epsilon=2.0)
     refused(office, 2, "name the data set", dataset=None, ledger=None, release_id=None)
     refused(office, 2, "a series needs a name and a horizon", series={"name": "year"})
     refused(office, 2, "'former' only applies to a series", series={}, former=str(office.out / "m1"))
@@ -217,7 +217,7 @@ def test_a_former_release_that_was_edited_is_refused(office):
     state.write_text(state.read_text().replace('"month":1', '"month":3'))
     refused(office, 2, "file 'series.json' .* was edited after the release")
     write_manifest(office.out / "m1")
-    refused(office, 2, "is of month 1 by its card, and of another by series.json")
+    refused(office, 2, "is month 1 on its card, but another month in series.json")
     state.write_text("[" * 100_000 + "]" * 100_000)
     write_manifest(office.out / "m1")
     refused(office, 2, "is nested more than 20 levels deep")
@@ -284,8 +284,8 @@ def test_killed_months_are_finished_in_any_order(office, monkeypatch):
     office.make(1)
     killed(office, monkeypatch, 2, 3)
     assert office.prepare(4)[0].warnings == [
-        "of series 'year' 'people-2', 'people-3' was charged and is not finished, so month 4 learns nothing from it; "
-        "finish it first: equistrata resume"
+        "series 'year' has charged releases that are not finished ('people-2', 'people-3'), so month 4 learns nothing "
+        "from them; finish them first with equistrata resume"
     ]
     assert office.prepare(2)[0].warnings == []
     for month in (4, 2, 3):
@@ -361,8 +361,9 @@ def test_a_changed_schema_and_a_former_month_of_another_are_allowed_for(office):
     other.write_text(office.schema.read_text().replace("[a, b, c]", "[a, b, c, d]"))
     changes = {"schema": str(other), "columns": "SEX,GROUP,JOB"}
     assert office.prepare(2, **changes)[0].warnings == [
-        "of month 1 of series 'year' nothing is learned about 'GROUP', which it lacks or codes otherwise; if that is a "
-        "slip, mend the schema"
+        "month 1 of series 'year' is not used for 'GROUP', because it lacks these columns or codes them "
+        "differently; if "
+        "this is a mistake, correct the schema"
     ]
     office.make(2, **changes)
     assert office.card(2)["series"]["former"]["anew"] == ["GROUP"]
@@ -383,8 +384,8 @@ def test_bins_that_an_earlier_version_cut_otherwise_are_called_anew(office, monk
         earlier.setattr(column, "fine_edges", lambda *bounds: (*honest(*bounds)[:-1:2], honest(*bounds)[-1]))
         office.make(1, **changes)
     assert office.prepare(2, **changes)[0].warnings == [
-        "of month 1 of series 'year' nothing is learned about 'PAY', which it lacks or codes otherwise; if that is a "
-        "slip, mend the schema"
+        "month 1 of series 'year' is not used for 'PAY', because it lacks these columns or codes them differently; if "
+        "this is a mistake, correct the schema"
     ]
     for month, anew in ((2, ["PAY"]), (3, [])):
         office.make(month, **changes)
@@ -402,7 +403,7 @@ def test_a_month_of_before_bounds_had_cells_of_their_own_holds_and_says_nothing_
     with monkeypatch.context() as earlier:
         earlier.setattr(column, "has_bin_each", lambda *_: True)
         office.make(1, **changes)
-    assert "nothing is learned about 'PAY'" in office.prepare(2, **changes)[0].warnings[0]
+    assert "is not used for 'PAY'" in office.prepare(2, **changes)[0].warnings[0]
     for month, anew in ((2, ["PAY"]), (3, [])):
         office.make(month, **changes)
         assert office.card(month)["series"]["former"]["anew"] == anew

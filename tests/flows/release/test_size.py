@@ -151,10 +151,10 @@ def test_nothing_is_charged_for_what_is_refused(tmp_path, monkeypatch, capsys, s
 
 def test_an_audit_of_too_many_columns_is_refused(monkeypatch):
     check_audit(100, 3)
-    with pytest.raises(InputError, match="2,000 columns these are 1,331,334,000 sets"):
+    with pytest.raises(InputError, match="2,000 columns have 1,331,334,000 such sets"):
         check_audit(2000, 1)
     monkeypatch.setattr(equistrata.flows.release.size, "available_memory", lambda: 1 << 20)
-    with pytest.raises(InputError, match="100 columns these are 161,700 sets"):
+    with pytest.raises(InputError, match="100 columns have 161,700 such sets"):
         check_audit(100, 1)
 
 

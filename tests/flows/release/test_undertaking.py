@@ -499,10 +499,12 @@ def test_a_journal_that_says_another_thing_than_the_charge_is_refused(place, peo
     with pytest.raises(InputError, match="charged by an earlier version of equistrata, which did not record"):
         place.resume()
     rewrite(journal, format="equistrata journal 3")
-    with pytest.raises(InputError, match="cannot be read: another version of equistrata wrote it, or it is damaged"):
+    with pytest.raises(
+        InputError, match="cannot be read, because another version of equistrata wrote it, or it is damaged"
+    ):
         place.resume()
     code, _, told = command(monkeypatch, capsys, "resume", "release-0")
-    assert (code, "cannot be read: another version" in told) == (2, True)
+    assert (code, "cannot be read, because another version" in told) == (2, True)
     assert place.ledger.head == head
     monkeypatch.setattr(Ledger, "lease_holder", lambda *given: None)  # the lease of the killed run has ended
     code, *_ = command(monkeypatch, capsys, "resume", "--discard", "release-0", "--ledger", place.ledger.path)
@@ -617,11 +619,11 @@ def test_a_damaged_ledger_stops_everything(place):
 
 def test_a_release_id_belongs_to_one_release(place):
     place.die("after the charge")
-    with pytest.raises(InputError, match="begun with other settings"):
+    with pytest.raises(InputError, match="started with other settings"):
         place.resume(epsilon=2)
     other = Ledger(place.home / "other.db")
     other.create("people", 3, 1e-9)
-    with pytest.raises(InputError, match="begun with another ledger"):
+    with pytest.raises(InputError, match="started with another ledger"):
         place.resume(ledger=str(place.home / "other.db"))
     place.resume(workers=2)  # the number of workers may change
     for again in ({}, {"epsilon": 3}):
@@ -779,7 +781,7 @@ def test_a_folder_that_another_ledger_was_charged_for_is_another_release(place):
 
 def test_a_release_that_has_landed_is_not_laid_down_twice(place):
     place.die("in place")
-    with pytest.raises(InputError, match=r"is complete in '.*out0'; resume it as it is"):
+    with pytest.raises(InputError, match=r"is complete in '.*out0'; resume it without another output folder"):
         place.resume(output=str(place.home / "new"))
     place.resume()
     assert not (place.home / "new").exists()

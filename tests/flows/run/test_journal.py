@@ -35,7 +35,7 @@ def test_an_id_that_is_called_as_the_output_of_another_release_is_its_own(state)
     assert Journal.find("november").root == opened.root, "an id comes before a folder"
     assert Journal.find(str(other.output)).root == Journal.find("a").root == other.root
     Journal.begun(config(release_id="november", output="elsewhere"), "ledger")
-    with pytest.raises(InputError, match="begun with other settings"):
+    with pytest.raises(InputError, match="started with other settings"):
         Journal.begun(config(release_id="november", output="december", epsilon=2), "ledger")
 
 

@@ -177,7 +177,7 @@ def test_what_is_kept_is_filed_by_what_it_is_and_not_by_where_it_stands(tmp_path
     turned = Workspace(tmp_path / "rows", tmp_path, 2, (women, men))
     assert [turned.measurements(position).exists() for position in range(2)] == [False, True]
     assert [turned.starts(position) for position in range(2)] == [[], ["1"]]
-    with pytest.raises(ValueError, match="filed by the names of its units"):
+    with pytest.raises(ValueError, match="named after its units"):
         Workspace(tmp_path / "rows", tmp_path)
 
 

@@ -135,7 +135,8 @@ def test_it_fails_as_soon_as_one_of_the_next_releases_does_not_fit(steward):
     left = steward.budget - PRICE * 6
     assert (
         f"BudgetShort: The budget of data set {steward.dataset!r} does not pay for 1 of its next 3 scheduled releases: "
-        f"'{steward.dataset}-2130-09' on 2130-09-01 asks for ρ = {float(PRICE):.6g}, and of the ρ = {float(left):.6g}"
+        f"'{steward.dataset}-2130-09' on 2130-09-01 needs ρ = {float(PRICE):.6g}, but too little will "
+        f"remain of the ρ = {float(left):.6g}"
     ) in state.message
     assert numbers(steward.page())[f"{steward.dataset}-2130-09"] == "**refused**"
     assert numbers(steward.page())[f"{steward.dataset}-2130-08"] != "**refused**"

@@ -65,7 +65,7 @@ def test_a_pool_of_containers_has_variables_of_its_own(broken):
     pool["job_variables"] |= {"image": "equistrata", "volumes": ["/srv/state:/var/lib/equistrata"]}
     assert faults(broken) == []
     pool["job_variables"]["volume"] = pool["job_variables"].pop("volumes")
-    assert any("a key 'volume' that Prefect drops in silence" in fault for fault in faults(broken))
+    assert any("a key 'volume' that Prefect ignores silently" in fault for fault in faults(broken))
     del pool["job_variables"]["image"]
     pool["job_variables"]["volumes"] = []
     assert any("a key 'volumes'" in fault for fault in faults(broken)), "a process has none"
@@ -74,8 +74,8 @@ def test_a_pool_of_containers_has_variables_of_its_own(broken):
 @pytest.mark.parametrize(
     ("path", "value", "fault"),
     [
-        ("deploy", [], "prefect.yaml has a key 'deploy' that Prefect drops in silence"),
-        ("deployments/0/cron", "* * * * *", "'sample-monthly': it has a key 'cron' that Prefect drops in silence"),
+        ("deploy", [], "prefect.yaml has a key 'deploy' that Prefect ignores silently"),
+        ("deployments/0/cron", "* * * * *", "'sample-monthly': it has a key 'cron' that Prefect ignores silently"),
         ("deployments/0/work_pool/nmae", "x", "its work_pool has a key 'nmae'"),
         ("deployments/0/work_pool/job_variables/environment", {}, "its job_variables has a key 'environment'"),
         ("deployments/0/work_pool", {}, "it needs a work_pool with a name"),
@@ -87,7 +87,7 @@ def test_a_pool_of_containers_has_variables_of_its_own(broken):
         ("deployments/0/schedules/0/cron", "0 6 1 *", "a schedule's cron: "),
         ("deployments/0/schedules/0/timezone", "America/Gotham", "a schedule's timezone: "),
         ("deployments/0/schedules/0/timezone", "Europe/Vienna",
-         "time_zone 'America/New_York' is not that of its schedule"),
+         "time_zone 'America/New_York' differs from that of its schedule"),
         ("deployments/0/schedules/0/time_zone", "UTC", "a schedule's time_zone: "),
         ("deployments/0/entrypoint", "flows/release/flow.py:releases", "cannot be loaded"),
         ("deployments/0/entrypoint", "flows/nothing.py:release", "cannot be loaded"),
@@ -100,11 +100,11 @@ def test_a_pool_of_containers_has_variables_of_its_own(broken):
         ("deployments/0/parameters/config/ledger", "postgresql://a:canary-71@b/c", "URL must not be given"),
         ("deployments/1/parameters/ahead", "three", "its parameters: ahead: 'three' is not of type 'integer'"),
         ("deployments/1/parameters", {}, "its parameters: $: 'dataset' is a required property"),
-        ("deployments/2/triggers/0/expects", ["x"], "a trigger has a key 'expects' that Prefect drops in silence"),
+        ("deployments/2/triggers/0/expects", ["x"], "a trigger has a key 'expects' that Prefect ignores silently"),
         ("deployments/2/triggers/0/expect", 3, "a trigger's expect"),
         ("deployments/2/triggers/0/parameters/config/mode", "secret", "a trigger's parameters: config.mode"),
         ("deployments/2/triggers/0/parameters/config/releases", ["{{ event.payload.folder }}"],
-         "no template inside a list"),
+         "not fill in templates inside a list"),
         ("deployments/1/name", "sample-monthly", "deployment name 'sample-monthly' is used twice"),
     ],
 )  # fmt: skip

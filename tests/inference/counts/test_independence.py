@@ -123,10 +123,10 @@ def test_sample_size_without_noise_is_the_classical_one():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"joint": [[0.25, 0.25], [0.25, 0.25]]}, "independent columns"),
+        ({"joint": [[0.25, 0.25], [0.25, 0.25]]}, "are independent"),
         ({"joint": [[0.5, 0.5]]}, "two columns"),
         ({"joint": [[0.5, 0.5], [0.0, 0.0]]}, "positive probabilities"),
-        ({"joint": [[0.5, 0.2], [0.2, 0.2]]}, "add up to 1"),
+        ({"joint": [[0.5, 0.2], [0.2, 0.2]]}, "sum to 1"),
         ({"alpha": 0.0}, "alpha"),
         ({"beta": 0.95}, "beta"),
         ({"epsilon": 0.0}, "epsilon"),

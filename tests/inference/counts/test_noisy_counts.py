@@ -150,12 +150,12 @@ def test_bad_counts_are_refused_before_any_noise(values, epsilon, message):
 @pytest.mark.parametrize(
     ("codes", "shape", "settings", "message"),
     [
-        ([[0, 7]], (2, 2), {}, "declared categories"),
-        ([[0, -1]], (2, 2), {}, "declared categories"),
-        ([[0.5, 1.0]], (2, 2), {}, "declared categories"),
+        ([[0, 7]], (2, 2), {}, "not a declared category"),
+        ([[0, -1]], (2, 2), {}, "not a declared category"),
+        ([[0.5, 1.0]], (2, 2), {}, "not a declared category"),
         ([[0, 1]], (2, 2, 2), {}, "shape"),
         ([[0, 1]], (2, 0), {}, "categories"),
-        (np.empty((0, 2), dtype=int), (2, 2), {}, "at least one row"),
+        (np.empty((0, 2), dtype=int), (2, 2), {}, "needs at least one"),
         ([[0, 1]], (2, 2), {"epsilon": -1.0}, "epsilon"),
         ([[0, 1]], (2, 2), {"relation": "both"}, "relation"),
     ],

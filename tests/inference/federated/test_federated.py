@@ -325,9 +325,9 @@ def test_holders_use_so_many_rows_of_a_unit_whatever_their_outcomes_are():
     unique = plan(unit="HOME")
     with pytest.raises(InputError, match="unit column 'HOME' has the same value in several rows"):
         TableHolder(unique, frames[0], SeededNoise(0)).answer(unique.sizes())
-    with pytest.raises(InputError, match="fewer rows than two units may have"):
+    with pytest.raises(InputError, match="fewer rows than two units can have"):
         plan(unit="HOME", at_most=8).arm_settings([15, 100, 100, 100])
-    with pytest.raises(InputError, match="unit column 'SEX' names units"):
+    with pytest.raises(InputError, match="column 'SEX' identifies units"):
         plan(unit="SEX", at_most=2)
     wrong = plan(unit="HOUSE", at_most=2)
     with pytest.raises(InputError, match="a holder's table has no column 'HOUSE'"):

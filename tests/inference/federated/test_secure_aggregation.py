@@ -45,7 +45,7 @@ def test_holders_that_drop_out_are_left_out_and_not_asked():
 
 def test_too_many_drop_outs_stop_it_before_anybody_answers():
     holders = [Fixed(1, 1), Fixed(2, 2), Fixed(3, 3)]
-    with pytest.raises(TooFewHolders, match="only 1 holders stayed, and 2") as caught:
+    with pytest.raises(TooFewHolders, match="only 1 holders stayed, but 2") as caught:
         InProcessAggregator(holders, needed=2, dropped=frozenset({0, 2})).total(QUESTION)
     assert (caught.value.stayed, caught.value.needed) == (1, 2)
     assert not any(holder.asked for holder in holders)

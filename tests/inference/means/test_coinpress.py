@@ -318,7 +318,7 @@ def test_a_declared_stratum_without_rows_counts_as_empty():
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ({"a": 1.0}, "miss group 'b'"),
+        ({"a": 1.0}, "group 'b' has no weight"),
         ({"a": 1.5, "b": -0.5}, "negative"),
         ({"a": math.nan, "b": 0.5}, "finite"),
         ({"a": 0.5, "b": 0.4}, "sum to 0.9"),
@@ -401,5 +401,5 @@ def test_it_divides_by_the_count_that_was_paid_for():
 
 @pytest.mark.parametrize(("sizes", "rows"), [("public", RowCount(380.0, 20.0)), ("noisy", RowCount(380.0))])
 def test_a_count_without_noise_or_beside_public_sizes_is_refused(sizes, rows):
-    with pytest.raises(ValueError, match="a count that was paid for is noisy"):
+    with pytest.raises(ValueError, match="'rows' is a noisy count"):
         coinpress_mean(normal(400), **SETTINGS, sizes=sizes, rows=rows, noise=SeededNoise(1))

@@ -144,7 +144,7 @@ def test_sums_of_disjoint_groups_add_up():
     assert dict(both) == pytest.approx(dict(whole), abs=1e-6)
     assert np.allclose(both.covariance, 2 * whole.covariance)
     assert both.rho == whole.rho
-    with pytest.raises(InputError, match="different sums"):
+    with pytest.raises(InputError, match="designs differ"):
         _ = first + measure_sums(score, label, of_price(binary=False), noise=NoNoise())
 
 
@@ -166,7 +166,7 @@ CANARY = 0.8841
         ([1 + CANARY], [1], None, "numerator must lie in"),
         ([-CANARY], [1], None, "numerator must lie in"),
         ([math.nan], [1], None, "numerator must lie in"),
-        ([0.5], [CANARY], None, "besides 0 and 1"),
+        ([0.5], [CANARY], None, "other than 0 and 1"),
         ([0.5], [math.nan], None, "denominator must lie in"),
         ([0.5, CANARY], [1], None, "differ in length"),
         ([0.5], [1], [3 + CANARY], "weights must lie in"),
@@ -196,7 +196,7 @@ def test_weights_without_their_bound_are_refused():
         ({"delta": 0.0}, "delta is 0"),
         ({"delta": 1.0}, "delta is 1"),
         ({"epsilon": 1e4}, "epsilon must be a positive number, at most 500"),
-        ({"epsilon": 40.0, "composition": "basic"}, "more of the classical Gaussian mechanism"),
+        ({"epsilon": 40.0, "composition": "basic"}, "the classical Gaussian mechanism"),
     ],
 )
 def test_bad_prices_are_refused(price, sentence):

@@ -80,7 +80,7 @@ def test_an_older_copy_is_refused_by_all_that_writes_and_by_verify(opened, place
         "in another process": pickle.loads(pickle.dumps(copy)).verify,
     }
     for name, act in refused.items():
-        with pytest.raises(OlderCopy, match=r"lacks entry 6, .*an older copy; bring the newest copy back") as error:
+        with pytest.raises(OlderCopy, match=r"lacks entry 6, .*an older copy; restore the newest copy") as error:
             act()
         assert error.value.exit_code == 2, name
     assert Ledger(old).head == before
@@ -173,6 +173,6 @@ def test_machines_and_ledgers_do_not_hinder_each_other(opened, place, tmp_path, 
 def test_a_head_that_cannot_be_read_is_one_sentence(opened, heads):
     ledger = opened()
     head_file(heads, ledger.identity).write_text("canary")
-    with pytest.raises(LedgerError, match="newest head that was seen of this ledger, cannot be read") as refused:
+    with pytest.raises(LedgerError, match="newest head of this ledger, cannot be read") as refused:
         ledger.reserve("people", TINY, "one")
     assert "canary" not in str(refused.value)

@@ -268,7 +268,7 @@ def test_an_edit_of_any_field_is_found_and_its_entry_named(file, column):
         ("UPDATE equistrata_ledger SET created = 'other'", "entry 1 does not follow"),
         ("UPDATE equistrata_ledger SET entries = 27", "missing at the end"),
         (f"UPDATE equistrata_ledger SET hash = '{'0' * 64}'", "missing at the end"),
-        ("UPDATE equistrata_ledger SET version = 2", "of format 2"),
+        ("UPDATE equistrata_ledger SET version = 2", "has format 2"),
         ("UPDATE equistrata_ledger SET layout = 'x'", "tables or triggers"),
     ],
 )
@@ -310,7 +310,7 @@ def test_a_new_whole_chain_is_found_by_an_anchor_alone(tmp_path):
 
 @pytest.mark.parametrize("text", ["", "3", "x:" + "0" * 64, "3:" + "0" * 63, "3:" + "g" * 64])
 def test_what_is_no_head_is_said(text):
-    with pytest.raises(LedgerError, match="no head"):
+    with pytest.raises(LedgerError, match="not the head"):
         Head.parse(text)
 
 
@@ -420,11 +420,11 @@ def _spoiled(path, kind):
     [
         ("missing", "does not exist"),
         ("read-only", "is read-only"),
-        ("empty", "damaged or no ledger"),
-        ("not a database", "damaged or no ledger"),
-        ("cut off", "damaged or no ledger"),
-        ("another database", "damaged or no ledger"),
-        ("another version", "is of format 2, and this equistrata reads format 1"),
+        ("empty", "damaged or is not a ledger"),
+        ("not a database", "damaged or is not a ledger"),
+        ("cut off", "damaged or is not a ledger"),
+        ("another database", "damaged or is not a ledger"),
+        ("another version", "has format 2, but this version of equistrata reads format 1"),
         ("a folder", "is not a file"),
     ],
 )

@@ -15,7 +15,7 @@ def test_a_release_is_held_by_one_run_and_free_when_it_ends(ledger, place):
     before, elsewhere = ledger.head, Ledger(place)
     with ledger.lease("people", "november", "mine") as lease:
         with (
-            pytest.raises(LedgerError, match=r"'november' is running already, on '.*3 minutes"),
+            pytest.raises(LedgerError, match=r"'november' is already running on '.*3 minutes"),
             elsewhere.lease("people", "november", "theirs"),
         ):
             pass
@@ -40,7 +40,7 @@ def test_a_dead_runs_lease_ends_and_a_living_ones_is_renewed(ledger, place, monk
     monkeypatch.setattr(ledger_lease, "LEASE_SECONDS", 0.8)
     with ledger.lease("people", "alive", "a"):
         time.sleep(1.6)
-        with pytest.raises(LedgerError, match="running already"), Ledger(place).lease("people", "alive", "b"):
+        with pytest.raises(LedgerError, match="already running"), Ledger(place).lease("people", "alive", "b"):
             pass
     monkeypatch.setattr(ledger_lease.Lease, "_renew", lambda lease: None)
     with ledger.lease("people", "dead", "a"):

@@ -65,7 +65,7 @@ def test_a_steward_may_say_that_they_are_the_same_people_and_then_their_budgets_
     together = sum((ledger.budget(name) for name in group.datasets), start=Rho(0))
     assert (group.datasets, group.rho, group.delta) == (("people", "panel", "wave"), together, 1e-9)
     assert group.epsilon == together.epsilon(1e-9) > 2
-    assert str(group).startswith("people, panel and wave hold the same people, so their prices add up")
+    assert str(group).startswith("people, panel and wave contain the same people, so their costs add up")
     ledger.create("joined", 1, 1e-9, same_people_as=["patients", "wave"])
     assert [group.datasets for group in ledger.same_people()] == [("people", "patients", "panel", "wave", "joined")]
     ledger.verify()
@@ -86,7 +86,7 @@ def test_fingerprints_that_cannot_be_compared_are_no_way_around(ledger, rows):
     with pytest.raises(LedgerError, match="made with a key that is missing; restore the key"):
         ledger.reserve("patients", Rho(0.001), "two")
     for dataset in ("people", "patients"):
-        with pytest.raises(LedgerError, match=r"made with another key; bring that key back.*equistrata budget key"):
+        with pytest.raises(LedgerError, match=r"made with another key; restore that key.*equistrata budget key"):
             ledger.reserve(dataset, Rho(1e-6), "two", ChargeDetails(fingerprint=rows("nobody", key=FOREIGN)))
     assert ledger.head == before
     ledger.reserve("people", Rho(0.001), "two")
@@ -119,9 +119,9 @@ def test_a_ledger_whose_steward_has_no_key_takes_no_fingerprint_until_he_sets_on
     ledger = Ledger(new_database())
     ledger.create("people", 1, 1e-9)
     told = ChargeDetails(fingerprint=print_of(ledger, "census"))
-    with pytest.raises(LedgerError, match=r"opened without a key for fingerprints; use none.*equistrata budget key"):
+    with pytest.raises(LedgerError, match=r"made without a key; use no key.*equistrata budget key"):
         ledger.reserve("people", Rho(1e-6), "one", told)
-    with pytest.raises(LedgerError, match="no key for fingerprints is at hand"):
+    with pytest.raises(LedgerError, match="there is no key for fingerprints"):
         ledger.set_key()
     assert ledger.set_key(KEY)
     ledger.reserve("people", Rho(1e-6), "one", told)
@@ -169,7 +169,7 @@ def test_a_ledger_with_a_foreign_charge_is_repaired_by_an_entry_of_the_steward(l
     monkeypatch.undo()
     monkeypatch.setenv("EQUISTRATA_LEDGER_KEY", KEY)
     if not later:
-        with pytest.raises(LedgerError, match=r"another key; bring that key back.*equistrata budget key"):
+        with pytest.raises(LedgerError, match=r"another key; restore that key.*equistrata budget key"):
             ledger.reserve("patients", Rho(0.001), "two", honest)
         with pytest.raises(LedgerError, match="another key"):
             ledger.create("third", 1, 1e-9)

@@ -300,7 +300,7 @@ def test_a_fingerprint_of_the_workers_own_making_blocks_no_other_account(worker,
         with psycopg.connect(urls["worker"]) as connection, pytest.raises(psycopg.Error) as refused:
             connection.execute(statement)
         assert refused.value.sqlstate in (ledger_postgres.REFUSED, ledger_postgres.OTHER_KEY), name
-    with pytest.raises(LedgerError, match="made with another key; bring that key back"):
+    with pytest.raises(LedgerError, match="made with another key; restore that key"):
         worker.reserve("patients", Rho(0.001), "two", ChargeDetails(fingerprint=rows("hospital", key=b"j" * 32)))
     worker.reserve("people", Rho(0.001), "two", ChargeDetails(fingerprint=rows("census")))
     for name in ("patients", "panel"):
@@ -309,7 +309,7 @@ def test_a_fingerprint_of_the_workers_own_making_blocks_no_other_account(worker,
     with psycopg.connect(urls["worker"]) as connection, pytest.raises(psycopg.Error) as refused:
         connection.execute(again.replace("NULL, NULL, NULL, 'me'", f"'{forged['another key']}', NULL, NULL, 'me'"))
     assert refused.value.sqlstate == ledger_postgres.REFUSED, "a second charge of a release is of the same rows"
-    with pytest.raises(LedgerError, match="does not let this role do that"):
+    with pytest.raises(LedgerError, match="does not allow this to your role"):
         worker.set_key("j" * 32)
     assert steward.set_key("j" * 32)
     with psycopg.connect(urls["worker"]) as connection:
