@@ -1,9 +1,9 @@
 """Noisy numbers with intervals, and the strata in which an audit reports them.
 
 >>> NoisyNumber(0.4, 0.3, 0.5).note, NoisyNumber(0.4, 0.0, 1.0).to_dict()["note"]
-('', '± wider than the value')
+('', 'margin of error larger than the value')
 >>> NoisyNumber(0.9, 0.2, 1.0, possible=1.0).note
-'leaves more than half of what is possible'
+'interval covers more than half of the possible values'
 >>> NoisyNumber(0.4, 0.4, 0.4)
 Traceback (most recent call last):
 ValueError: a noisy number has an interval with a width, from a finite lower end
@@ -35,8 +35,8 @@ from equistrata.eval.scores.classifiers import Classifier, Predicted, truth_of
 from equistrata.eval.scores.fairness import Flags
 from equistrata.eval.scores.tables import ALL_ROWS, Places, numbers_of, rows_by_place
 
-TOO_SMALL = "± wider than the value"
-TOO_WIDE = "leaves more than half of what is possible"
+TOO_SMALL = "margin of error larger than the value"
+TOO_WIDE = "interval covers more than half of the possible values"
 
 
 @dataclass(frozen=True)

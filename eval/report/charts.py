@@ -28,7 +28,7 @@ MARKERS = (
     "M0,-4.6L4.6,3.6H-4.6z", "M0,4.6L4.6,-3.6H-4.6z", "M-5,-1.5h3.5v-3.5h3v3.5h3.5v3h-3.5v3.5h-3v-3.5h-3.5z",
 )  # fmt: skip
 HEAT_STEPS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
-HEAT_WORDS = ("under 0.1 %", "to 0.3 %", "to 1 %", "to 3 %", "to 10 %", "to 30 %", "over 30 %")
+HEAT_WORDS = ("under 0.1 %", "0.1 to 0.3 %", "0.3 to 1 %", "1 to 3 %", "3 to 10 %", "10 to 30 %", "over 30 %")
 
 
 @dataclass(frozen=True)

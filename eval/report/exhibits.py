@@ -11,17 +11,12 @@ from equistrata.eval.report.group_errors import CHANCE, NOTABLE_ERROR, ReportedN
 from equistrata.eval.report.pictures import shorten
 from equistrata.eval.report.relations import relations_measured
 from equistrata.eval.report.report import InternalReport, PublicReport, Report
-from equistrata.eval.report.tables import WRITTEN, Table, charges, published_means, table_by_group
+from equistrata.eval.report.tables import CALLED, WRITTEN, Table, charges, published_means, table_by_group
 from equistrata.eval.report.words import largest_in_words, percent, rate, ratio
 from equistrata.eval.scores.tables import ALL_ROWS
 
 LONGEST_WORDS = 42  # the largest number of characters of a group name in a figure
-CALLED = {"calibration": "calibration ratio"}
-RATE_PANELS = {  # the name of a rate above its panel, and its name in the table
-    "accuracy": ("right", "accuracy"),
-    "selection rate": ("selected", "selected"),
-    "false negative rate": ("positive, missed", "missed"),
-}
+RATES = ("accuracy", "selection rate", "false negative rate")
 
 
 @dataclass(frozen=True)
@@ -53,30 +48,37 @@ def exhibits(report: Report) -> Iterator[Exhibit]:
 
 def _errors(report: Report) -> Iterator[Exhibit]:
     noisy = isinstance(report, PublicReport)
-    order = " Groups that cannot be judged come first, the others by the lower end of the interval." if noisy else ""
+    order = (
+        " Groups that cannot be judged come first. The others are sorted by the lower ends of the intervals."
+        if noisy
+        else ""
+    )
     measure, averaged = report.findings[0].measure, report.findings[0].averaged
-    title = "How well each group is served"
+    title = "Error of each group"
     if noisy:
-        reading = "Each mark is the error of a group's means, averaged over columns: the further left, the better."
+        reading = "Each mark is the error of the means of a group, averaged over columns. Smaller errors are better."
         error = Panel(_numbers(report, measure), "error of the means (log scale)")
-        cell = (
-            "Each cell is the relative error of the mean of a column's codes in a group, in per cent; hatched where it "
+        cell = "Each cell is the relative error of the mean of a column's codes in a group. A cell is hatched if its "
+        cell += (
+            f"error may be larger than {percent(NOTABLE_ERROR)} and may be due to chance. The errors are shrunk toward "
         )
-        cell += f"may be chance and over {percent(NOTABLE_ERROR)}. Cells are shrunk, by their noise and what was "
-        cell += f"expected of them without looking: one dark cell by chance in some {round(1 / CHANCE)} such maps."
+        cell += (
+            f"the expected errors, so that only about one in {round(1 / CHANCE)} such maps has a dark cell by chance."
+        )
     else:
         reading = (
-            "Each mark is the distance of a group's released values, averaged over columns: the further left, the "
+            "Each mark is the distance between the released and the real values of a group, averaged over columns. "
         )
-        reading += "better; 0 is the same distributions, 100\u00a0% no value in common."
-        error = Panel(_numbers(report, measure), "distance of released values (log scale)")
-        cell = "Each cell is the distance of a column's released values in a group, in per cent: total variation, or "
-        cell += "for numbers the Wasserstein distance over the declared range; hatched where too few rows are."
+        reading += "0 means the same distributions, and 100\u00a0% means no values in common."
+        error = Panel(_numbers(report, measure), "distance (log scale)")
+        cell = "Each cell is the distance between the released and the real values of a column in a group. It is the "
+        cell += "total variation distance, or for numbers the Wasserstein distance divided by the declared range. "
+        cell += "A cell is hatched if the group has too few rows."
     if averaged:
         yield _by_group(report, "served", measure, title, reading + order, error)
     about = report.about
     for each in report.findings:
-        what = "Errors of means" if noisy else "Distances"
+        what = "Errors of the means" if noisy else "Distances"
         title = f"{what} by column and group: {each.release.name}"
         columns = {about.titles[column]: of for column, of in each.errors.items()}
         table = table_by_group(report, title, columns, WRITTEN[measure], shaded=True)
@@ -86,8 +88,11 @@ def _errors(report: Report) -> Iterator[Exhibit]:
     ends = [each.value if each.note or each.upper is None else each.upper for each in shown]
     limits = (0.0, 1.08 * max([end for end in ends if end is not None], default=1.0) or 1.0)
     overlap = Panel(numbers, "workload error (0 to 2)", False, shown=lambda x: f"{x:g}", limits=limits)
-    title = "How far relations between columns are off"
-    reading = "Each mark is a group's workload error over all marginals of three columns: 0 is best, 2 is no overlap."
+    title = "Errors of the relations between columns"
+    reading = (
+        "Each mark is the workload error of a group, which is the mean error of all tables of three columns. 0 means "
+    )
+    reading += "no error, and 2 means no combination of values in common."
     yield _by_group(report, "workload", "workload error", title, reading + _relations(report), overlap)
 
 
@@ -101,13 +106,15 @@ def _relations(report: Report) -> str:
 
 def _one_way(report: InternalReport) -> Iterator[Exhibit]:
     marginals = [audit.marginals for audit in report.audits]
-    panels = [("One-way marginals of all rows", {k: each.columns for k, each in enumerate(marginals)})]
+    panels = [("Distributions of single columns: all rows", {k: each.columns for k, each in enumerate(marginals)})]
     for k, (release, each) in enumerate(zip(report.releases, marginals, strict=True)):
-        group = f"the group that {release.name} serves worst: {report.about.names[each.group or ALL_ROWS]}"
-        panels.append((f"One-way marginals of {group}", {k: each.in_group} if each.group else {}))
+        group = report.about.names[each.group or ALL_ROWS]
+        title = f"Distributions of single columns: {group}, for which {release.name} is least accurate"
+        panels.append((title, {k: each.in_group} if each.group else {}))
     releases = [each.name for each in report.releases]
     reading = (
-        "Bars are the private rows' exact shares, marks the synthetic rows': a mark at the end of its bar is best."
+        "Bars are the exact shares in the private rows, and marks are the shares in the synthetic rows. A mark at the "
+        "end of its bar has no error."
     )
     for number, (title, sides) in enumerate(panels):
         if sides:
@@ -146,8 +153,8 @@ def _two_way(report: InternalReport) -> Iterator[Exhibit]:
         ranked = sorted(audit.marginals.pairs.items(), key=lambda item: -item[1])
         if ranked:
             rows = tuple((" × ".join(columns[name] for name in of), ratio(error)) for of, error in ranked)
-            caption = f"Two-way marginals, {release.name}: the L1 distance of each, from 0 to 2"
-            yield _table(Table(caption, ("pair", "L1 distance"), rows), "pairs.csv")
+            caption = f"Errors of the pairs of columns, {release.name}: L1 distances, from 0 to 2"
+            yield _table(Table(caption, ("pair of columns", "L1 distance"), rows), "pairs.csv")
 
 
 def _classifier(report: Report) -> Iterator[Exhibit]:
@@ -158,26 +165,29 @@ def _classifier(report: Report) -> Iterator[Exhibit]:
         title = report.about.titles.get(column, column)
         equal = "" if positive.startswith(">") else "= "
         what = title if positive == title else f"{title} {equal}{positive}"
-        axis = "predicted over real number (log scale)"
+        axis = "expected / real number (log scale)"
         ratios = Panel(_numbers(report, "calibration"), axis, shown=lambda x: f"{x:g}", reference=1.0)
-        reading = f"How many rows the classifier expects to have {what}, over how many have: "
-        reading += "1 is right, above 1 promises too much."
-        yield _by_group(report, "calibration", "calibration", "Calibration by group", reading, ratios)
+        reading = f"The number of rows with {what} that the classifier expects, divided by the real number. 1 is best. "
+        reading += "Above 1, the classifier expects too many."
+        yield _by_group(report, "calibration", "calibration", "Calibration of the classifier by group", reading, ratios)
         panels = [
-            Panel(_numbers(report, quantity), above, False, limits=(0.0, 1.0), letters=LETTERS // 3)
-            for quantity, (above, _) in RATE_PANELS.items()
+            Panel(_numbers(report, quantity), quantity, False, limits=(0.0, 1.0), letters=LETTERS // 3)
+            for quantity in RATES
         ]
         tables = tuple(
             table_by_group(
                 report,
                 f"Rates of the classifier, {found.release.name}",
-                {heading: found.by_group[quantity] for quantity, (_, heading) in RATE_PANELS.items()},
+                {quantity: found.by_group[quantity] for quantity in RATES},
                 rate,
             )
             for found in findings
         )
-        reading = f"Trained on synthetic rows to find {what}; tried on private rows. Rates of the groups should agree."
-        title = "The classifier's rates by group"
+        reading = (
+            f"The classifier was trained on the synthetic rows to predict {what}, and was applied to the private rows. "
+        )
+        reading += "The rates should be similar in all groups."
+        title = "Rates of the classifier by group"
         yield _by_group(report, "rates", "false negative rate", title, reading, *panels, tables=tables)
 
 
@@ -190,7 +200,7 @@ def _by_group(
     """
     numbers, called = _numbers(report, quantity), CALLED.get(quantity, quantity)
     largest = (
-        f"{release}: the largest {called} is {largest_in_words(of, report.about.names, WRITTEN[quantity])}"
+        f"{release}, group with the largest {called}: {largest_in_words(of, report.about.names, WRITTEN[quantity])}"
         for release, of in numbers.items()
     )
     seen = f"A dot plot of {len(report.about.groups)} groups. {'; '.join(largest)}."

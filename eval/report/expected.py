@@ -41,10 +41,10 @@ KIND = "expected"
 CSV = "expected.csv"
 HEADINGS = ("group", "rows", "rows_lower", "rows_upper", "known", "column", "distance")
 SURE = (
-    "On tested tables the median group was off by 0.8 to 1.2 times what was expected, groups of fewer than ten rows by "
-    "1.5 times. A group that is unlike all others may be off by more."
+    "In tests, the error of the median group was 0.8 to 1.2 times the expected error, or 1.5 times for groups of fewer "
+    "than ten rows. A group that is different from all other groups may have a larger error."
 )
-PAID = "A paid audit (--epsilon) compares with the private rows."
+PAID = "A public audit with --epsilon compares the release with the private rows, at a privacy cost."
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class ExpectedReport:
     def relations(self) -> str:
         """Return a sentence about the pairs of columns that were measured together."""
         known = self.release.relations
-        return "the card does not say it" if known is None else relations_measured(known, self.called)
+        return "the card does not contain this information" if known is None else relations_measured(known, self.called)
 
     @property
     def kept(self) -> list[str]:
@@ -157,7 +157,7 @@ class ExpectedReport:
         unknown, known, groups = self.unknown, self.known, len(self.sizes)
         if groups == 1:
             off = percent(self.mean(known[0]))
-            return [f"A column's released distribution is expected to be off by {off} on average."]
+            return [f"The released distributions of the columns are expected to be off by {off} on average."]
         said = []
         if unknown:
             named = first_names([f"{group} ({self.rows[group]} rows)" for group in unknown])
@@ -189,7 +189,7 @@ class ExpectedReport:
             return []
         most = max(self.counted, 1.0)
         return [
-            f"Expected parity distance: {two_digits(self.parity_distance)}, added up over "
+            f"Expected parity distance: {two_digits(self.parity_distance)}. It is summed over "
             f"{groups_counted(most, len(self.order))}. 0 means no error; the maximum is {two_digits(most + 1 / most)}.",
         ]
 
@@ -288,24 +288,28 @@ def _by_group(report: ExpectedReport) -> Exhibit:
         Panel({KIND: sizes}, "rows (log scale)", shown=count, letters=LETTERS // 2),
         Panel({KIND: _shown(report, report.mean)}, "expected distance (log scale)", letters=LETTERS // 2),
     )
-    first = " Groups that are not known come first, and have no distance." if report.unknown else ""
-    reading = "Each line is a group: left its number of rows, right how far its released distributions are expected to "
-    reading += f"be off, averaged over columns.{first}"
+    first = " Groups with an unknown error come first." if report.unknown else ""
+    reading = (
+        "Each line is a group. The number of its rows is on the left. Its expected error, averaged over columns, is "
+    )
+    reading += f"on the right.{first}"
     words = {group: shorten(group, LONGEST_WORDS) for group in order}
     described = f"A dot plot of {len(order)} groups. {' '.join(report.opening)}"
-    title = "How far each group is expected to be off"
+    title = "Expected error of each group"
     chart = Chart("groups", title, reading, described, {"": (words, panels)}, ["estimate"], interval="95 % interval")
     people = {group: (count(report.people[group]),) if report.people else () for group in order}
     rows = tuple((group, report.rows[group], *people[group], report.off(group)) for group in order)
-    headings = ("group", "rows (95 %)", *(["people, by their weights"] if report.people else []), "distance")
+    headings = ("group", "rows (95 % interval)", *(["people (sum of weights)"] if report.people else []), "distance")
     table = Table("Expected distance by group", headings, rows)
     return Exhibit(title, reading, chart, (table,), CSV)
 
 
 def _by_column(report: ExpectedReport) -> Exhibit:
     title = "Expected distance by column and group"
-    reading = "Each cell is the expected distance of a column's released distribution in a group from the real one. "
-    reading += "Cells are expectations, as sure as those of groups above, and do not say in which direction it is off."
+    reading = (
+        "Each cell is the expected distance between the released and the real distribution of a column in a group. "
+    )
+    reading += "It does not show the direction of the error. The cells are as uncertain as the errors in figure 1."
     errors = [_shown(report, of.__getitem__) for of in report.distances.values()]
     headings = ("group", *(report.called[name] for name in report.distances))
     rows = tuple(

@@ -39,8 +39,8 @@ from equistrata.eval.scores.tables import ALL_ROWS
 from equistrata.eval.scores.workload import WORST_WORKLOAD
 
 DISTANCE, ERROR_OF_MEANS = "distance", "error of means"
-NO_ORDER = "no column whose codes have an order"
-NO_POSITIVE = "no row has the value that is predicted"
+NO_ORDER = "no column has ordered codes"
+NO_POSITIVE = "no private row has the predicted value"
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ WORST = 4
 
 NOT_KNOWN = "not known"
 USE = (
-    "Estimate counts, shares, means and regressions, with error bars (equistrata estimate). Intervals from the rows "
-    "alone are too narrow. Do not interpret individual rows; they do not describe real people. Do not compare groups "
-    "whose difference is smaller than the expected error, nor groups of which it is not known."
+    "You can estimate counts, shares, means and regressions with intervals (equistrata estimate). Intervals that are "
+    "computed from the rows alone are too narrow. Do not interpret individual rows; they do not describe real people. "
+    "Do not compare groups whose difference is smaller than their expected error, or groups with an unknown error."
 )
 
 

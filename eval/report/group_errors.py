@@ -4,7 +4,7 @@
 >>> error.value, error.lower, error.upper, error.note
 (0.5, 0.25, 0.875, '')
 >>> relative_error_interval(NoisyNumber(0.5, 0.0, 1.2), 0.6).note
-'± wider than the value'
+'margin of error larger than the value'
 
 If two releases are compared by the same noisy means, the difference of their errors is more accurate than either error.
 A mean that is too high makes both errors too large.
@@ -32,7 +32,7 @@ from equistrata.stats.shrinkage import adaptive_shrinkage
 Expected = Mapping[str, Mapping[str, float]]  # column → label → the expected error of a release
 CHANCE = 0.05  # the expected number of wrong signs among the errors of a release that are treated as real
 NOTABLE_ERROR = 0.05  # an error with an interval from about 0 to beyond this is below the noise floor
-NO_SYNTHETIC_ROW = "no synthetic row"
+NO_SYNTHETIC_ROW = "no synthetic rows"
 
 
 @dataclass(frozen=True)

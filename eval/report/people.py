@@ -1,7 +1,7 @@
 """The number of people for whom the rows of a release stand, if the release has a survey weight.
 
->>> People("PWGTP", 2000.0, 612345.6, "").sentence.partition(". As measured")[0]
-'PWGTP is the survey weight: how many people a row stands for'
+>>> People("PWGTP", 2000.0, 612345.6, "").sentence.partition(". In the measurements")[0]
+'PWGTP is the survey weight, which is the number of people that a row stands for'
 """
 
 from __future__ import annotations
@@ -35,8 +35,11 @@ class People:
     @property
     def sentence(self) -> str:
         """Return sentences about the meaning of the weight, its bound, its sum and its control totals."""
-        met = f"meet the public control totals of {self.met}" if self.met else "were not made to meet control totals"
+        met = (
+            f"agree with the public control totals of {self.met}" if self.met else "were not adjusted to control totals"
+        )
         return (
-            f"{self.column} is the survey weight: how many people a row stands for. As measured, it is at most "
-            f"{self.upper:,.10g}, a public bound. The released weights add up to {count(self.total)} people, and {met}."
+            f"{self.column} is the survey weight, which is the number of people that a row stands for. In the "
+            f"measurements, it is limited to {self.upper:,.10g}, a public bound. The released weights add up to "
+            f"{count(self.total)} people and {met}."
         )

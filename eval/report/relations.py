@@ -4,7 +4,7 @@ They are used for the card of the release, for the terminal and for the audits.
 
 >>> found = {"measured": [["A", "B"]], "not_measured": [["A", "C"], ["B", "C"]], "alone": ["C"]}
 >>> print(relations_measured(found))
-1 of 3 pairs of columns was measured together; relations of C with others were not measured
+1 of 3 pairs of columns was measured together; C was not measured together with any other column
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import Any
 
 HOW_KEPT = (
-    "A relation is kept if the measured counts of the pair are farther from independence than noise and sampling make "
-    "them (a test at 5\u00a0% for all pairs together), and the released rows have at least half of that. If it is not "
-    "known, the rows may have the two columns as independent though they are not."
+    "A relation counts as preserved if the measured counts of the pair differ significantly from independence (a test "
+    "at 5\u00a0% for all pairs together), and if the released rows contain at least half of this dependence. For the "
+    "other measured pairs, the columns may be independent in the rows although they are related in the real table."
 )
 
 
@@ -64,8 +64,8 @@ def relations_kept(relations: Mapping[str, Any], words: Mapping[str, str] = Mapp
     --------
     >>> for sentence in relations_kept({"measured": [["A", "B"], ["A", "C"]], "kept": [["A", "B"]]}, {"B": "Born"}):
     ...     print(sentence)
-    Relations that are kept: A × Born
-    Not known: A × C
+    Relations that the rows preserve: A × Born
+    Relations that the rows may not preserve: A × C
     """
     if "kept" not in relations or not relations["measured"]:
         return []
@@ -74,9 +74,11 @@ def relations_kept(relations: Mapping[str, Any], words: Mapping[str, str] = Mapp
         "; ".join(" × ".join(words.get(name, name) for name in pair) for pair in pairs)
         for pairs in (relations["kept"], unknown)
     )
-    return [f"Relations that are kept: {kept or 'none'}", *([f"Not known: {others}"] if others else [])]
+    unsure = [f"Relations that the rows may not preserve: {others}"] if others else []
+    return [f"Relations that the rows preserve: {kept or 'none'}", *unsure]
 
 
 def unmeasured(alone: Sequence[str]) -> str:
     """Return a sentence about the columns that were not measured with any other column."""
-    return f"relations of {', '.join(alone)} with others were not measured"
+    were = "was" if len(alone) == 1 else "were"
+    return f"{', '.join(alone)} {were} not measured together with any other column"

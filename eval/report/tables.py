@@ -28,9 +28,10 @@ WRITTEN: Mapping[str, Writer] = {  # the function that formats each quantity
     "false negative rate": rate,
     "rows": count,
 }
+CALLED = {ERROR_OF_MEANS: "error of the means", "calibration": "calibration ratio"}  # the names that readers see
 WEIGHTED = {
-    "weighted_parity_error": "parity error, weighted: of people",
-    "weighted_workload3": "workload error, weighted: of people",
+    "weighted_parity_error": "parity error, weighted by people",
+    "weighted_workload3": "workload error, weighted by people",
 }
 ENDS = ("value", "lower", "upper")
 _ends = attrgetter(*ENDS)
@@ -71,12 +72,14 @@ def summary(report: Report) -> Table:
         "synthetic rows": [count(each.rows) for each in report.releases],
     }
     if people := [each.people for each in report.releases if each.people is not None]:
-        rows["people, by their weights"] = [count(each.total) for each in people]
-    rows["worst group"] = [_worst_group(each, report) for each in report.findings]
+        rows["people (sum of weights)"] = [count(each.total) for each in people]
+    rows["group with the largest error"] = [_worst_group(each, report) for each in report.findings]
     found = [each.by_group for each in report.findings]
     for name in (report.findings[0].measure, "workload error", "accuracy", "calibration"):
         if all(ALL_ROWS in each[name] for each in found):
-            rows[f"{name}, all rows"] = [interval(each[name][ALL_ROWS], WRITTEN[name]) for each in found]
+            rows[f"{CALLED.get(name, name)}, all rows"] = [
+                interval(each[name][ALL_ROWS], WRITTEN[name]) for each in found
+            ]
     if isinstance(report, InternalReport):
         scores, fairness = [each.scores for each in report.audits], [each.fairness for each in report.audits]
         rows["parity distance"] = [ratio(each.parity_distance or 0.0) for each in scores]
@@ -84,10 +87,10 @@ def summary(report: Report) -> Table:
         if None not in fairness:
             rows["demographic parity ratio"] = [ratio(each.dpr) for each in fairness if each]
             rows["false negative rate difference"] = [ratio(each.fnr_diff) for each in fairness if each]
-        rows["parity error (the paper's, reads codes)"] = [ratio(each.parity_error) for each in scores]
+        rows["parity error (computed from codes)"] = [ratio(each.parity_error) for each in scores]
         for name, words in WEIGHTED.items() if people else ():
             rows[words] = ["–" if (of := getattr(each, name)) is None else ratio(of) for each in scores]
-        rows["maximum disparity (the paper's, reads codes)"] = [ratio(each.maximum_disparity) for each in scores]
+        rows["maximum disparity (computed from codes)"] = [ratio(each.maximum_disparity) for each in scores]
     names = [each.name for each in report.releases]
     return Table("The releases in numbers", ("", *names), tuple((name, *cells) for name, cells in rows.items()))
 
@@ -111,7 +114,7 @@ def table_by_group(
 
     def cell(shown: ReportedNumber | None) -> str:
         if shown is None:
-            return "left out"
+            return "not computed"
         if shaded:
             text = "–" if shown.value is None else write(shown.value)
             return f"{text} ?" if shown.note else text
@@ -128,7 +131,7 @@ def table_by_group(
 
 def published_means(report: InternalReport) -> Iterator[Table]:
     """Yield one table for each release with the published means and the exact ones."""
-    headings = ("mean", "published", "interval", "exact", "error", "in interval")
+    headings = ("mean", "published", "interval", "exact", "relative error", "exact is in the interval")
     for release, audit in zip(report.releases, report.audits, strict=True):
         several = len({column.partition(" ")[2] for column in audit.means}) > 1
         rows = tuple(
@@ -144,7 +147,7 @@ def published_means(report: InternalReport) -> Iterator[Table]:
         )
         if rows:
             sampled = f" (of a random {percent(1 - release.held_out)} of the rows)" if release.held_out else ""
-            yield Table(f"Published means{sampled} against exact ones, {release.name}", headings, rows)
+            yield Table(f"Published means{sampled} and exact means, {release.name}", headings, rows)
 
 
 def _mean_of(name: str, report: Report, several: bool) -> str:
@@ -157,8 +160,8 @@ def _mean_of(name: str, report: Report, several: bool) -> str:
 def charges(history: BudgetHistory) -> Table:
     """Return a table with every charge to the account, in order."""
     return Table(
-        f"Charges to the budget of {history.dataset} (ρ = {history.rho:.4g} in all)",
-        ("when (UTC)", "charge", "ρ", "ρ spent", "outcome"),
+        f"Charges to the privacy budget of {history.dataset} (total budget: ρ = {history.rho:.4g})",
+        ("time (UTC)", "charge", "ρ", "total ρ spent", "outcome"),
         tuple(
             (each.at[:16].replace("T", " "), each.release, f"{each.rho:.4g}", f"{each.spent:.4g}", each.outcome)
             for each in history.charges

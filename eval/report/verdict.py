@@ -25,8 +25,8 @@ from equistrata.eval.report.words import (
 from equistrata.eval.scores.tables import ALL_ROWS
 
 PAPERS = (
-    "Parity error, maximum disparity and the error of means are the paper's, and read codes: of nominal columns they "
-    "depend on the order in which values are declared."
+    "Parity error, maximum disparity and the error of the means are computed from codes. For columns without an order, "
+    "they depend on the order in which the values are declared."
 )
 SMALL_NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six")
 
@@ -56,15 +56,15 @@ class _Measure:
 _MEASURES = {
     DISTANCE: _Measure(
         percent,
-        "this group's columns are off by {} on average (0: distributed alike; 100\u00a0%: no value in common)",
+        "its columns are off by {} on average (0\u00a0%: same distributions; 100\u00a0%: no values in common)",
         "off by {}",
-        "its columns are off by {} on average",
+        "the columns are off by {} on average",
     ),
     ERROR_OF_MEANS: _Measure(
         percent,
-        "the means of this group are off by {} on average",
-        "off by {}",
         "its means are off by {} on average",
+        "off by {}",
+        "the means are off by {} on average",
     ),
 }
 
@@ -138,10 +138,14 @@ def verdict(report: Report) -> Verdict:
 def _what(report: Report) -> str:
     about, releases = report.about, report.releases
     number = SMALL_NUMBERS[len(releases)] if len(releases) < len(SMALL_NUMBERS) else str(len(releases))
-    whom = f"{len(about.groups)} groups by {about.grouping}" if about.strata.columns else "all rows together"
+    whom = (
+        f"for {len(about.groups)} groups, defined by {about.grouping}"
+        if about.strata.columns
+        else "for all rows together"
+    )
     rows = f"{several([count(each.rows) for each in releases])} synthetic rows"
     what = rows if len(releases) == 1 else f"{number} releases ({rows})"
-    return f"{what}, made from private rows ({about.rows}), audited for {whom}."
+    return f"{what}, made from private rows ({about.rows}). Errors are stated {whom}."
 
 
 def _total_price(report: Report) -> str:
@@ -154,12 +158,13 @@ def _total_price(report: Report) -> str:
         said = "The releases cost " + several([f"ε = {price(each.epsilon)} ({each.name})" for each in report.releases])
     if isinstance(report, InternalReport):
         odds = odds_change(*max(prices), on)
-        return f"{said}{'' if one else ', each alone'}: {odds}. This audit cost nothing, and may not be published."
+        alone = ": " if one else ". For each release alone, "
+        return f"{said}{alone}{odds}. This audit cost nothing, but it must not be published."
     paid, which = report.price, _plural("release", len(report.releases))
-    audits = f"{which} and audit"
+    audits = f"the {which} and this audit"
     if report.earlier:
         where = "its folder" if one else "their folders"
-        audits = f"{which}, {report.earlier} earlier {_plural('audit', report.earlier)} in {where} and this audit"
+        audits = f"the {which}, {report.earlier} earlier {_plural('audit', report.earlier)} in {where} and this audit"
     together = round_up(report.together)
     return (
         f"{said}; this audit cost ε = {price(paid.epsilon)} at δ = {price(paid.delta)}. Together, {audits} cost at "
@@ -169,15 +174,15 @@ def _total_price(report: Report) -> str:
 
 def _how_sure(report: Report) -> str:
     if isinstance(report, InternalReport):
-        return "Every number is exact for these private rows, so it has no interval."
+        return "Every number is exact for these private rows, so there are no intervals."
     level = percent(report.audits[0].level)
-    return f"Every number from private rows is noisy, and has a {level} interval of its own."
+    return f"Every number from the private rows contains noise. Each {level} interval is valid for one number only."
 
 
 def _made(release: ReleaseFacts) -> str:
     cost = f"ε = {price(release.epsilon)}, δ = {price(release.delta)}"
     how = f"{release.mechanism}, {release.how}" if release.how else release.mechanism
-    return f"{how}; {count(release.rows)} rows; {cost}"
+    return f"{how}; {count(release.rows)} synthetic rows; {cost}"
 
 
 def _on_groups(found: Findings, about: About, called: str = "") -> tuple[str, ...]:
@@ -188,37 +193,37 @@ def _on_groups(found: Findings, about: About, called: str = "") -> tuple[str, ..
 def _others(found: Findings, about: About) -> Iterator[str]:
     """Yield sentences about all unknown groups, all rows, the relations between columns, and the classifier."""
     said = _MEASURES[found.measure]
-    for reason, labels in _unknown(found, about).items():
+    for sentence, labels in _unknown(found, about).items():
         if len(labels) > GROUPS_NAMED:
-            yield f"{reason}, all {len(labels)}: {'; '.join(about.names[label] for label in labels)}."
+            named = "; ".join(about.names[label] for label in labels)
+            yield sentence.format(f"these {len(labels)} groups ({named})")
     if ALL_ROWS in found.served and found.averaged:
         yield f"Over all rows, {said.of_all.format(interval(found.served[ALL_ROWS], said.write))}."
     yield from _on_relations(found, about)
     accuracy = found.numbers["accuracy"]
     if ALL_ROWS in accuracy:
-        right = f"A classifier trained on its synthetic rows is right for {interval(accuracy[ALL_ROWS], rate)} of "
-        right += "the real rows"
-        right += _extreme("least often for", accuracy, may_be_least(accuracy), about, rate)
-        yield f"{right}."
+        right = interval(accuracy[ALL_ROWS], rate)
+        least = _extreme("it is right least often for", accuracy, may_be_least(accuracy), about, rate)
+        yield f"A classifier that was trained on the synthetic rows is right for {right} of the private rows.{least}"
 
 
 def _unknown(found: Findings, about: About) -> dict[str, Sequence[str]]:
-    """Return the groups that cannot be judged, by the reason."""
+    """Return the groups that cannot be judged, by a sentence with the reason."""
     hidden = [label for label in found.below_noise if label not in found.lost and found.averaged]
     left = [label for label in about.groups if label not in found.served]
     return {
-        "Without any synthetic row": found.lost,
-        "Not known at this price, because noise hides their errors": hidden,
-        f"Not known, because each has under {100 * MIN_SHARE:g}\u00a0% of the rows": left,
+        "There are no synthetic rows for {}.": found.lost,
+        "The error is not known for {}, because the noise is too large.": hidden,
+        f"The error is not computed for {{}}, because each has less than {100 * MIN_SHARE:g}\u00a0% of the rows.": left,
     }
 
 
 def _not_known(found: Findings, about: About) -> Iterator[str]:
     """Yield sentences about the groups that cannot be judged, with the reason."""
-    for reason, labels in _unknown(found, about).items():
+    for sentence, labels in _unknown(found, about).items():
         if labels:
             names = first_names([about.names[label] for label in labels])
-            yield f"{reason}: {len(labels)} of the {len(about.groups)} groups ({names})."
+            yield sentence.format(f"{len(labels)} of the {len(about.groups)} groups ({names})")
 
 
 def _worst(found: Findings, about: About, name: str) -> Iterator[str]:
@@ -230,30 +235,30 @@ def _worst(found: Findings, about: About, name: str) -> Iterator[str]:
     off = {label: interval(found.served[label], said.write) for label in seen}
     among = f"Of the {len(seen)} groups that can be judged, " if len(seen) < len(about.groups) else ""
     if len(seen) == 1 and among:
-        first = about.names[seen[0]]
-        only = f"only {first} can be judged, {said.short.format(off[seen[0]])}"
-        yield f"Which group is served worst is not known: {only}."
+        only = f"Only {about.names[seen[0]]} can be judged, which is {said.short.format(off[seen[0]])} on average"
+        yield f"It is not known for which group {name} is least accurate. {only}."
     elif len(worst) == 1:
         whole = among + name if among or name == found.release.name else name.capitalize()
-        yield f"{whole} serves {about.names[worst[0]]} worst: {said.of_group.format(off[worst[0]])}."
+        yield f"{whole} is least accurate for {about.names[worst[0]]}: {said.of_group.format(off[worst[0]])}."
     elif worst:
         named = first_names([f"{about.names[label]}, {said.short.format(off[label])}" for label in worst])
-        which = f"{among}{'which' if among else 'Which'} group {name} serves worst is not known"
-        yield f"{which}. Their intervals leave {len(worst)} of them: {named}."
+        start = f"{among}it is not known for which one" if among else "It is not known for which group"
+        which = f"{start} {name} is least accurate"
+        yield f"{which}. It may be any of these {len(worst)} groups: {named}."
 
 
 def _extreme(
     what: str, numbers: Mapping[str, ReportedNumber], found: Sequence[str], about: About, write: Callable[[float], str]
 ) -> str:
-    """Return the end of a sentence about the group with the largest or smallest number.
+    """Return a sentence about the group with the largest or smallest number, after a space.
 
     It is an empty string if this group is not known.
     """
     of = len(judged(numbers))
     if len(found) != 1 or of < 2:
         return ""
-    among = f"of the {of} groups that can be judged, " if of < len(about.groups) else ""
-    return f"; {among}{what} {about.names[found[0]]}, {interval(numbers[found[0]], write)}"
+    said = f"of the {of} groups that can be judged, {what}" if of < len(about.groups) else what
+    return f" {said[0].upper()}{said[1:]} {about.names[found[0]]}: {interval(numbers[found[0]], write)}."
 
 
 def _on_relations(found: Findings, about: About) -> Iterator[str]:
@@ -266,62 +271,69 @@ def _on_relations(found: Findings, about: About) -> Iterator[str]:
     if whole is None:
         return
     said = (
-        f"Relations between columns: the workload error over all marginals of three columns is {interval(whole, ratio)}"
+        "Relations between columns: over all rows, the mean error of all tables of three columns (workload error) is "
     )
-    said += " over all rows (0: every share is right; 2: no combination in common)"
-    said += f" [{whole.note}]" if whole.note else ""
-    yield f"{said}{_extreme('largest for', errors, may_be_largest(errors), about, ratio)}."
+    said += f"{interval(whole, ratio)}{f' [{whole.note}]' if whole.note else ''}. "
+    said += "0 means no error, and 2 means no combination of values in common."
+    yield f"{said}{_extreme('the error is largest for', errors, may_be_largest(errors), about, ratio)}"
 
 
 def _compared(each: Comparison, report: Report) -> str:
     served, measure = {of.release.name: of.served for of in report.findings}, _MEASURES[report.findings[0].measure]
     if not each.strata and each.differences:
         one, other = (interval(served[name][ALL_ROWS], measure.write) for name in (each.one, each.other))
-        return f"{each.one} is {measure.short.format(one)} on average, {each.other} {measure.short.format(other)}."
+        return (
+            f"{each.one} is {measure.short.format(one)} on average, and {each.other} is {measure.short.format(other)}."
+        )
     better, worse, of = len(each.better), len(each.worse), len(each.strata)
     exact = isinstance(report, InternalReport)
-    surely = "" if exact else "surely "
+    surely = "" if exact else "significantly "
     if not better and not worse:
-        pair = f"one of {each.one} and {each.other}"
-        return f"None of the {of} groups is {surely}served better by {pair} than by the other."
+        return f"The errors of {each.one} and {each.other} do not differ {surely}for any of the {of} groups."
     ahead, behind = (each.one, each.other) if better >= worse else (each.other, each.one)
     more, fewer = max(better, worse), min(better, worse)
-    said = f"{ahead} serves {more} of the {of} groups {surely}better than {behind}, and {fewer or 'none'} {surely}worse"
+    said = (
+        f"{ahead} is {surely}more accurate than {behind} for {more} of the {of} groups, and {surely}less accurate for "
+    )
+    said += f"{fewer or 'none'}"
     if of > more + fewer and not exact:
-        said += f"; for {of - more - fewer} noise hides the difference"
+        rest = of - more - fewer
+        said += f". For {rest} {_plural('group', rest)}, noise hides the difference"
     (found,) = (each for each in report.findings if each.release.name == behind)
     if len(found.worst) != 1 or len(found.judged) < 2:
         return f"{said}."
     (worst,) = found.worst
     there, here = (measure.short.format(interval(served[name][worst], measure.write)) for name in (behind, ahead))
-    return f"{said}. {report.about.names[worst]}, which {behind} serves worst, is {there} there and {here} in {ahead}."
+    return (
+        f"{said}. {behind} is least accurate for {report.about.names[worst]}: {there} in {behind}, {here} in {ahead}."
+    )
 
 
 def _caveats(report: Report) -> Iterator[str]:
     seeded = [each.name for each in report.releases if not each.private]
     if seeded:
         was, are = ("was", "it is") if len(seeded) == 1 else ("were", "they are")
-        yield f"{several(seeded)} {was} made with a seeded noise source, for tests: {are} not private."
+        yield f"{several(seeded)} {was} made with a seeded noise source, which is for tests only, so {are} not private."
     for each in report.releases:
         yield from (f"{each.name}: {caveat}" for caveat in each.caveats)
         if each.people is not None:
-            but = ", but the weighted scores" if isinstance(report, InternalReport) else ""
-            yield f"{each.name}: {each.people.sentence} All numbers of this audit are of rows{but}."
+            but = "Except for the weighted scores, all" if isinstance(report, InternalReport) else "All"
+            yield f"{each.name}: {each.people.sentence} {but} numbers of this audit are about rows, not people."
     if isinstance(report, InternalReport):
         yield PAPERS
         return
     if not report.private:
-        yield "This audit was made with a seeded noise source, for tests: it is not private."
+        yield "This audit was made with a seeded noise source, which is for tests only, so it is not private."
     found = report.findings[0]
     unordered = [name for name in found.errors if name not in found.averaged]
     if unordered:
         named = several([report.about.titles[name] for name in unordered])
         yield (
-            f"Errors of means read codes. Those of {named} have no order, so they are in no group's error: only "
-            "an internal audit measures their distances."
+            f"The error of the means is computed from codes. The codes of {named} have no order, so they are not "
+            "included in the errors of groups. Only an internal audit measures their distances."
         )
     if not report.price.charged_as:
-        yield "No ledger was charged for this audit: its price must be added to the account of these rows by hand."
+        yield "No ledger was charged for this audit. Add its cost to the privacy account of these rows by hand."
 
 
 def _plural(noun: str, number: int) -> str:

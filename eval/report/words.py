@@ -84,9 +84,9 @@ def first_names(names: Sequence[str]) -> str:
     """Return the first names and the number of the other names.
 
     >>> first_names("abc"), first_names("abcde")
-    ('a; b; c', 'a; b; c; 2 more')
+    ('a; b; c', 'a; b; c; and 2 more')
     """
-    more = [f"{len(names) - GROUPS_NAMED} more"] if len(names) > GROUPS_NAMED else []
+    more = [f"and {len(names) - GROUPS_NAMED} more"] if len(names) > GROUPS_NAMED else []
     return "; ".join([*names[:GROUPS_NAMED], *more])
 
 
@@ -146,19 +146,19 @@ def largest_in_words(
     >>> numbers = {"a": ReportedNumber(0.3, 0.2, 0.4), "b": ReportedNumber(0.1, 0.0, 0.15),
     ...     "c": ReportedNumber(0.9, 0.0, 2.0, "noise")}
     >>> largest_in_words(numbers, {"a": "A", "b": "B", "c": "C"}, ratio)
-    'of the 2 of 3 groups that can be judged, A: 0.300 (0.200 to 0.400)'
+    'A: 0.300 (0.200 to 0.400), among the 2 of 3 groups that can be judged'
     >>> largest_in_words({"a": numbers["a"]}, {"a": "A", "c": "C"}, ratio)
-    'not known: 1 of 2 groups cannot be judged'
+    'not known, because 1 of 2 groups cannot be judged'
     """
     groups, found, largest = len(names.keys() - {ALL_ROWS}), judged(numbers), may_be_largest(numbers)
     if not groups:
         return f"{names[ALL_ROWS]}: {interval(numbers[ALL_ROWS], write)}"
     if len(largest) > 1:
-        return f"not known: it may be any of {len(largest)} groups"
+        return f"not known, because it may be any of {len(largest)} groups"
     if len(found) < min(groups, 2):
-        return f"not known: {groups - len(found)} of {groups} groups cannot be judged"
-    among = f"of the {len(found)} of {groups} groups that can be judged, " if len(found) < groups else ""
-    return "".join(f"{among}{names[label]}: {interval(found[label], write)}" for label in largest)
+        return f"not known, because {groups - len(found)} of {groups} groups cannot be judged"
+    among = f", among the {len(found)} of {groups} groups that can be judged" if len(found) < groups else ""
+    return "".join(f"{names[label]}: {interval(found[label], write)}{among}" for label in largest)
 
 
 def groups_counted(expected: float, declared: int) -> str:
@@ -181,9 +181,9 @@ def groups_counted(expected: float, declared: int) -> str:
     Examples
     --------
     >>> groups_counted(6.0, 6), groups_counted(12.2, 18)
-    ('the 6 groups that have 0.1 % of the rows', 'the groups that have 0.1 % of the rows (about 12 of 18)')
+    ('the 6 groups with at least 0.1 % of the rows', 'the groups with at least 0.1 % of the rows (about 12 of 18)')
     """
-    of, about = f"groups that have {100 * MIN_SHARE:g}\u00a0% of the rows", f"{expected:.0f}"
+    of, about = f"groups with at least {100 * MIN_SHARE:g}\u00a0% of the rows", f"{expected:.0f}"
     sure = abs(expected - round(expected)) < 0.01
     return f"the {about} {of}" if sure else f"the {of} (about {about} of {declared})"
 

@@ -36,18 +36,18 @@ NAMED_FILES = ("schema", "means_schema", "weights", "controls")
 
 RELATIONS = {
     ADD_REMOVE: f"{ADD_REMOVE}: neighbouring tables, of at least one row each, differ by adding or removing one {{}}",
-    "replace-one": "replace-one: neighbouring tables, of at least one row each, differ by another in place of one {}",
+    "replace-one": "replace-one: neighbouring tables, of at least one row each, differ by replacing one {}",
     REPLACE_ONE: f"{REPLACE_ONE}: neighbouring tables have the same number of rows in every stratum, which is taken to "
-    "be public, and differ in one row; the price is stated for a row added or removed, and a row that is replaced is "
-    "both",
+    "be public, and differ in one row; the cost is stated for a row that is added or removed, and a replaced row "
+    "counts as both",
 }
 
 # Measured on the person records of New York and Vermont in 2024, which gave 81.0 % and 80.9 % (SERIALNO).
 HOUSEHOLDS = (
-    "Most ACS rows share a household with another row (81 % of New York's and of Vermont's in 2024): what a household "
-    "pays is the price of a group, not that of one row"
+    "Most rows of the ACS share a household with another row (81 % in New York and in Vermont in 2024), so the privacy "
+    "cost for a household is that of several rows"
 )
-NO_LEDGER = "none: no budget was charged, so the prices of all releases from these rows must be added up by hand"
+NO_LEDGER = "none. No budget was charged, so add up the privacy costs of all releases from these rows by hand"
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,8 @@ def _content(facts: CardFacts) -> dict[str, Any]:
         "called": {column.name: column.label for column in declared if column.label},
         "schema": {"name": plan.schema.name, "sha256": plan.schema.digest, "target": plan.schema.target},
         "held_out": plan.held_out,
-        "not_covered": "the schema, strata, public weights and totals, and this configuration are taken to be public",
+        "not_covered": "the schema, the strata, public weights, public totals and this configuration are assumed to be "
+        "public, so the guarantee does not cover them",
         "config": _public_settings(plan.config),
     }
 
@@ -308,10 +309,11 @@ def composition_words(unit: Unit, each: bool, former: bool = False) -> str:
         return f"{composition_words(unit, each)}; months of the series in sequence"
     if each:
         order = "counts, synthesis and means in sequence"
-        several = "a unit's rows in several strata together at most as in one"
+        several = "a unit with rows in several strata costs at most as much as in one stratum"
         return f"{several if unit.at_most > 1 else 'strata in parallel'}; {order}"
-    inner = "a unit's rows within a marginal at most as in one cell" if unit.at_most > 1 else ""
-    return f"choices, marginals, counts and means in sequence; {inner or 'strata within a marginal in parallel'}"
+    inner = "a unit with rows in several cells of a marginal costs at most as much as in one cell"
+    parallel = "strata within a marginal in parallel"
+    return f"selections, marginals, counts and means in sequence; {inner if unit.at_most > 1 else parallel}"
 
 
 def _times(part: str, account: Mapping[str, Any] | None) -> int:
@@ -323,11 +325,11 @@ def delta_words(units: int | None, delta: float) -> str:
     """Describe how δ compares with 1/n^1.5, where n is the declared number of units.
 
     >>> delta_words(None, 1e-9)
-    'at most 1/n^1.5 for up to n = 1,000,000 units; how many there are was not declared'
+    'at most 1/n^1.5 for up to n = 1,000,000 units (the number of units was not declared)'
     """
     if units is None:
         enough = f"{int(delta ** (-2 / 3) * (1 + 1e-9)):,}"
-        return f"at most 1/n^1.5 for up to n = {enough} units; how many there are was not declared"
+        return f"at most 1/n^1.5 for up to n = {enough} units (the number of units was not declared)"
     most = units**-1.5
     holds = "at most" if delta <= most * (1 + 1e-9) else "**above**"
-    return f"{holds} 1/n^1.5 = {most:.1e} for the n = {units:,} units that were declared"
+    return f"{holds} 1/n^1.5 = {most:.1e} for the declared number of n = {units:,} units"

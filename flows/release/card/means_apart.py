@@ -4,8 +4,9 @@ The rows are raked so that their means agree. If they do not, the card contains 
 folder, so that no private data are read. The mean of a stratum with few rows may be outside its interval by chance. The
 rows of a foreign synthesizer are not raked (see `equistrata.synth.strata.raking`).
 
->>> means_apart_notes([{"column": "PAY", "stratum": None, "rows": 1250.5, "lower": 900.0, "upper": 1100.0}])
-["PAY: the rows' mean is 1250.5, outside of the private mean's interval (900 to 1100); take means from means.json"]
+>>> lines = [{"column": "PAY", "stratum": None, "rows": 1250.5, "lower": 900.0, "upper": 1100.0}]
+>>> means_apart_notes(lines)[0][:86]
+'PAY: the mean of the rows is 1250.5, which is outside the interval of the private mean'
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def uninformative_notes(means: Mapping[str, Any] | None) -> list[str]:
 
     >>> part = {"value": 60.0, "lower": 0.0, "upper": 99.0, "uninformative": True}
     >>> uninformative_notes({"outcomes": {"AGE": {"coinpress": part | {"strata": {"a": part, "b": {}}}}}})[0][:67]
-    'means are uninformative in AGE (all rows, 1 of 2 groups): intervals'
+    'means are uninformative in AGE (all rows, 1 of 2 groups), because t'
     """
     found = []
     for name, estimates in (means or {"outcomes": {}})["outcomes"].items():
@@ -102,8 +103,8 @@ def uninformative_notes(means: Mapping[str, Any] | None) -> list[str]:
     if not found:
         return []
     return [
-        f"means are uninformative in {', '.join(dict.fromkeys(found))}: intervals are as wide as the range that was "
-        "declared; raise epsilon, or declare fewer strata or narrower bounds"
+        f"means are uninformative in {', '.join(dict.fromkeys(found))}, because their intervals are as wide as the "
+        "declared range. Raise epsilon, or declare fewer strata or narrower bounds"
     ]
 
 
@@ -111,14 +112,16 @@ def _note(name: str, lines: Sequence[Mapping[str, Any]]) -> str:
     whole = next((each for each in lines if each["stratum"] is None), None)
     groups = len({each["stratum"] for each in lines} - {None})
     if whole is None:
-        place = f"in {groups} group{'s' * (groups != 1)} the rows' mean is outside of the private mean's interval"
-    else:
-        beside = f", and in {groups} group{'s' * (groups != 1)}" if groups else ""
         place = (
-            f"the rows' mean is {whole['rows']:g}, outside of the private mean's interval ({whole['lower']:.5g} to "
-            f"{whole['upper']:.5g}){beside}"
+            f"in {groups} group{'s' * (groups != 1)}, the mean of the rows is outside the interval of the private mean"
         )
-    return f"{name}: {place}; take means from means.json"
+    else:
+        beside = f". The same is true in {groups} group{'s' * (groups != 1)}" if groups else ""
+        place = (
+            f"the mean of the rows is {whole['rows']:g}, which is outside the interval of the private mean "
+            f"({whole['lower']:.5g} to {whole['upper']:.5g}){beside}"
+        )
+    return f"{name}: {place}. Use the means in means.json"
 
 
 def _numbers(column: Column, codes: np.ndarray[Any, Any], rows: Path) -> Floats:

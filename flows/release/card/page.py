@@ -16,10 +16,10 @@ from equistrata.flows.release.card.means_apart import means_apart_notes, uninfor
 from equistrata.flows.release.card.wide_bins import wide_bin_notes
 
 _HOW = {
-    None: "one synthesizer for each of",
-    "auto": "one choice of marginals, over all rows and within strata, for all of",
-    "strata": "one choice of marginals within strata, for all of",
-    "none": "one synthesizer for all rows, cut into",
+    None: "one synthesizer for each of the",
+    "auto": "one selection of marginals, over all rows and within strata, for all",
+    "strata": "one selection of marginals within strata, for all",
+    "none": "one synthesizer for all rows, divided into the",
 }
 
 

@@ -76,14 +76,14 @@ def wide_bin_notes(bins: Sequence[Mapping[str, Any]]) -> list[str]:
 
     >>> found = {"column": "BMI", "bin": "over 30 to 100", "share": 0.2, "mean_off": 7.0, "deviations": 0.4}
     >>> wide_bin_notes([found])[0][:54]
-    'BMI: values within a declared bin are drawn evenly, an'
+    'BMI: values within a declared bin are drawn from a uni'
     """
     first: dict[str, Mapping[str, Any]] = {}
     for each in bins:
         first.setdefault(each["column"], each)
     return [
-        f"{name}: values within a declared bin are drawn evenly, and {percent(each['share'])} of its numbers are in "
-        f"the bin {each['bin']}, so that their mean may be off by up to {each['mean_off']:g} "
-        f"({each['deviations']:g} standard deviations); declare bounds without edges to have measured where they are"
+        f"{name}: values within a declared bin are drawn from a uniform distribution, and {percent(each['share'])} of "
+        f"the values are in the bin {each['bin']}. Therefore, the mean may be off by up to {each['mean_off']:g} "
+        f"({each['deviations']:g} standard deviations). To measure the positions in a bin, declare no edges"
         for name, each in first.items()
     ]

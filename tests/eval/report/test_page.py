@@ -205,7 +205,7 @@ def test_the_first_screen_says_who_is_served_worst_how_sure_that_is_and_at_what_
             texts = page.locator("#verdict .lead, #verdict .release p, #verdict .short > *").all()
             first = [each for each in texts if (box := each.bounding_box())["y"] + box["height"] <= LOW[size]]
             said = " ".join(each.inner_text() for each in first)
-            assert "worst" in said or "the largest expected error" in said.lower()
+            assert "least accurate" in said or "the largest expected error" in said.lower()
             assert "an attacker's odds that a person with one row is in the table change by a factor of at most" in said
             assert "How sure" in said
             assert "1,000" in said

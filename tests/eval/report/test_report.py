@@ -223,20 +223,21 @@ def test_the_verdict_names_the_group_that_was_spoiled(public, internal, pages):
         (_, spoiled) = said.releases
         assert report.findings[1].worst == ("G=y",)
         off = {
-            "public": "the means of this group are off by 78",
-            "internal": "this group's columns are off by 44",
+            "public": "its means are off by 78",
+            "internal": "its columns are off by 44",
         }
         first, *others = spoiled.sentences
         if report.MODE == "public":  # the error of G z may be due to chance
-            assert first == "Not known at this price, because noise hides their errors: 1 of the 3 groups (G z)."
+            assert first == "The error is not known for 1 of the 3 groups (G z), because the noise is too large."
             first, *others = others
         judged = "Of the 2 groups that can be judged, " if report.MODE == "public" else ""
-        assert first.startswith(f"{judged}spoiled serves G y worst: {off[report.MODE]}")
-        (relations,) = [each for each in others if each.startswith("Relations between columns: the workload")]
-        assert "over all rows (0: every share is right; 2: no combination in common); " in relations
-        assert "largest for G y, 1.7" in relations
-        assert said.comparison[0].startswith("fair serves 1 of the 3 groups")
-        assert "G y, which spoiled serves worst, is off by" in said.comparison[0]
+        assert first.startswith(f"{judged}spoiled is least accurate for G y: {off[report.MODE]}")
+        (relations,) = [each for each in others if each.startswith("Relations between columns: over all rows")]
+        assert "0 means no error, and 2 means no combination of values in common. " in relations
+        assert "The error is largest for G y: 1.7" in relations
+        significantly = "significantly " if report.MODE == "public" else ""
+        assert said.comparison[0].startswith(f"fair is {significantly}more accurate than spoiled for 1 of the 3 groups")
+        assert "spoiled is least accurate for G y: off by" in said.comparison[0]
         assert "ε = 1" in said.opening[1]
         assert report.order == (("G=z", "G=y", "G=x") if report.MODE == "public" else report.order)
         page = html.unescape(re.sub("[ \\n]+", " ", pages[report.MODE]))
@@ -252,16 +253,16 @@ def sentences_of(report, **errors):
 
 
 GOOD = ReportedNumber(0.01, 0.005, 0.015)
-HIDDEN = ReportedNumber(0.3, 0.0, 0.9, "± wider than the value")
+HIDDEN = ReportedNumber(0.3, 0.0, 0.9, "margin of error larger than the value")
 
 
 @pytest.mark.parametrize(
     ("y", "first"),
     [
-        (ReportedNumber(0.3, 0.041, 0.5), "fair serves G y worst: the means of this group are off by 30"),
+        (ReportedNumber(0.3, 0.041, 0.5), "fair is least accurate for G y: its means are off by 30"),
         (
             ReportedNumber(0.3, 0.039, 0.5),
-            "Which group fair serves worst is not known. Their intervals leave 3 of them: G y, off",
+            "It is not known for which group fair is least accurate. It may be any of these 3 groups: G y, off",
         ),
     ],
 )
@@ -274,17 +275,18 @@ def test_a_worst_group_is_apart_from_all_others_and_not_from_the_best_alone(publ
     """Regression test: G y was called the worst group, but the error of G x may be twice as large."""
     said = sentences_of(public, G_x=ReportedNumber(0.2, 0.03, 0.6), G_y=ReportedNumber(0.3, 0.041, 0.5), G_z=GOOD)
     assert said[0].startswith(
-        "Which group fair serves worst is not known. Their intervals leave 2 of them: G y, off by"
+        "It is not known for which group fair is least accurate. It may be any of these 2 groups: G y, off by"
     )
-    assert not any("serves G" in each for each in said)
+    assert not any("accurate for G" in each for each in said)
 
 
 def test_the_one_group_that_can_be_judged_is_not_called_worst(public):
     """Regression test: the group was called the worst group because the errors of the other groups were unknown."""
     said = sentences_of(public, G_x=GOOD, G_y=HIDDEN, G_z=HIDDEN)
-    assert said[0] == "Not known at this price, because noise hides their errors: 2 of the 3 groups (G y; G z)."
-    assert said[1].startswith("Which group is served worst is not known: only G x can be judged, off by 1.0")
-    assert not any("worst:" in each or "best" in each for each in said)
+    assert said[0] == "The error is not known for 2 of the 3 groups (G y; G z), because the noise is too large."
+    unknown = "It is not known for which group fair is least accurate."
+    assert said[1].startswith(f"{unknown} Only G x can be judged, which is off by 1.0")
+    assert not any("accurate for G" in each or "best" in each for each in said)
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 0.2), st.booleans()), min_size=3, max_size=3))
@@ -306,9 +308,9 @@ def test_headline_table_and_figure_name_one_worst_group_or_none(public, numbers)
     named = [
         label
         for label in labels
-        if f"serves {report.about.names[label]} worst" in " ".join(_on_groups(found, report.about))
+        if f"least accurate for {report.about.names[label]}:" in " ".join(_on_groups(found, report.about))
     ]
-    cell = {row[0]: row[1] for row in summary(report).rows}["worst group"]
+    cell = {row[0]: row[1] for row in summary(report).rows}["group with the largest error"]
     seen = next(exhibits(report)).chart.description
     assert len(named) <= 1
     for label in labels:
@@ -324,14 +326,14 @@ def test_headline_table_and_figure_name_one_worst_group_or_none(public, numbers)
 def test_the_comparison_with_a_release_that_is_alike_tells_nothing():
     report = public_report(tables={"one": FAIR, "two": FAIR})
     (said,) = verdict(report).comparison
-    assert said == "None of the 3 groups is surely served better by one of one and two than by the other."
+    assert said == "The errors of one and two do not differ significantly for any of the 3 groups."
 
 
 def test_a_lost_group_is_named():
     lost = FAIR.take(np.flatnonzero(FAIR.column("G") != 2))
     for make in (public_report, internal_report):
         (said,) = verdict(make(tables={"lossy": lost})).releases
-        assert said.sentences[0] == "Without any synthetic row: 1 of the 3 groups (G z)."
+        assert said.sentences[0] == "There are no synthetic rows for 1 of the 3 groups (G z)."
 
 
 def test_what_is_too_small_is_said_not_ranked():
@@ -339,7 +341,7 @@ def test_what_is_too_small_is_said_not_ranked():
     (found, _), (said, _) = report.findings, verdict(report).releases
     assert set(found.below_noise) == {"G=x", "G=y", "G=z"}
     assert said.sentences[0] == (
-        "Not known at this price, because noise hides their errors: 3 of the 3 groups (G z; G y; G x)."
+        "The error is not known for 3 of the 3 groups (G z; G y; G x), because the noise is too large."
     )
     assert said.sentences[1].startswith("Over all rows")
 
@@ -496,10 +498,10 @@ def test_names_cannot_become_markup():
 def test_without_strata_all_rows_are_one_group(make):
     report = make(strata=Strata.over(SCHEMA, []))
     said = verdict(report)
-    assert "audited for all rows together" in said.opening[0]
+    assert "Errors are stated for all rows together" in said.opening[0]
     public = report.MODE == "public"
     off = f"{'means' if public else 'columns'} are off by "
-    assert said.releases[0].sentences[0].startswith(f"Over all rows, its {off}")
+    assert said.releases[0].sentences[0].startswith(f"Over all rows, the {off}")
     assert said.comparison[0].startswith("fair is off by ")
     assert report.order == ("all",)
     assert to_html(report).count("<svg") > 10
@@ -530,7 +532,7 @@ def test_the_relations_that_were_not_measured_are_in_the_exhibit_of_relations(pu
         first, second = report.releases
         said = replace(report, releases=(replace(first, relations=found), second))
         (exhibit,) = [each for each in exhibits(said) if "relations between columns" in each.title]
-        sentence = "1 of 3 pairs of columns was measured together; relations of Y with others were not measured."
+        sentence = "1 of 3 pairs of columns was measured together; Y was not measured together with any other column."
         # The sentence is only for the first release, because the other has an older card.
         assert exhibit.reading.endswith(f" {first.name}: {sentence}")
         assert sentence in to_html(said)
@@ -576,7 +578,7 @@ def test_codes_without_an_order_are_in_no_group_s_error_of_a_public_report():
     (found,) = report.findings
     assert (set(found.errors), found.averaged) == ({"A", "C"}, ("A",))
     assert found.served["G=x"].value == found.errors["A"]["G=x"].value
-    assert any("Those of Colour have no order" in caveat for caveat in verdict(report).caveats)
+    assert any("The codes of Colour have no order" in caveat for caveat in verdict(report).caveats)
     assert to_document(report)["releases"][0]["averaged"] == ["A"]
     assert list(VALIDATOR.iter_errors(json.loads(json.dumps(to_document(report))))) == []
 
@@ -588,10 +590,10 @@ def test_without_any_order_a_public_report_states_no_error_of_groups():
     said = verdict(report)
     assert all(each.sentences[0].startswith("Relations between columns") for each in said.releases)
     assert said.comparison == ()
-    assert any("Those of Colour have no order" in caveat for caveat in said.caveats)
+    assert any("The codes of Colour have no order" in caveat for caveat in said.caveats)
     page = to_html(report)
-    assert "How well each group is served" not in page
-    assert "no column whose codes have an order" in page
+    assert "Error of each group" not in page
+    assert "no column has ordered codes" in page
     assert list(VALIDATOR.iter_errors(json.loads(json.dumps(to_document(report))))) == []
 
 
@@ -625,9 +627,9 @@ def test_groups_and_columns_go_by_their_words_and_by_codes_where_these_are_the_s
 
 
 def test_the_verdict_says_how_rows_were_made_as_the_card_does(public):
-    how = "one choice of marginals within strata, for all of 3 declared strata of G"
+    how = "one selection of marginals within strata, for all 3 declared strata of G"
     said = replace(public, releases=tuple(replace(each, how=how) for each in public.releases))
-    assert verdict(said).releases[0].made == f"MST, {how}; 1,000 rows; ε = 1, δ = 1e-9"
+    assert verdict(said).releases[0].made == f"MST, {how}; 1,000 synthetic rows; ε = 1, δ = 1e-9"
     assert verdict(public).releases[0].made.startswith("MST; ")
 
 
@@ -644,9 +646,9 @@ def test_published_means_without_an_exact_one_are_in_no_interval():
     (table,) = published_means(shown)
     assert [row[0] for row in table.rows] == ["A: G x", "A: G y", "Wage: G x"]
     assert [row[-1] for row in table.rows] == ["yes", "–", "no"]
-    assert table.caption == "Published means against exact ones, fair"
+    assert table.caption == "Published means and exact means, fair"
     held_out = replace(shown, releases=(facts("fair", held_out=0.2),))
     (table,) = published_means(held_out)
-    assert table.caption == "Published means (of a random 80\u00a0% of the rows) against exact ones, fair"
+    assert table.caption == "Published means (of a random 80\u00a0% of the rows) and exact means, fair"
     both = replace(shown, audits=(replace(report.audits[0], means=means | {"A (other)": means["A (coinpress)"]}),))
     assert [row[0] for row in next(published_means(both)).rows][:1] == ["A (coinpress): G x"]

@@ -65,7 +65,7 @@ KINDS = {
 WORDS = {
     ("added", True): "adding or removing all rows with one HOME",
     ("replaced", True): "replacing all rows with one HOME",
-    ("replaced", False): "one row in place of another",
+    ("replaced", False): "replacing one row",
 }
 
 
@@ -82,7 +82,7 @@ def test_a_unit_costs_at_most_what_the_audit_is_charged(tmp_path, monkeypatch, k
     assert audit["relation"] == f"{relation}{' of all rows with one HOME' if at_most > 1 else ''}"
     assert audit["rho"] == pytest.approx(price)
     page = next((tmp_path / "work of first").rglob("*.html")).read_text("utf-8")
-    assert f"neighbouring tables differ by {WORDS[kind, at_most > 1]}." in page
+    assert f"Neighbouring tables differ by {WORDS[kind, at_most > 1]}." in page
     assert ("Rows beyond the bound are not used. Counts, shares and means are of the rows" in page) == (at_most > 1)
 
 

@@ -84,8 +84,8 @@ def test_an_internal_audit_leaves_the_weight_out_and_scores_people(home, monkeyp
     assert entry["people"] | {"met": ""} == {"column": "W", "upper": BOUND, "total": pytest.approx(4e5), "met": ""}
     page = (folder / "internal-audit.html").read_text("utf-8")
     assert "W is the survey weight" in page
-    assert "workload error, weighted: of people" in page
-    assert "All numbers of this audit are of rows, but the weighted scores." in page
+    assert "workload error, weighted by people" in page
+    assert "Except for the weighted scores, all numbers of this audit are about rows, not people." in page
 
 
 def test_a_public_audit_buys_no_mean_of_the_weight(home, monkeypatch):
@@ -95,7 +95,7 @@ def test_a_public_audit_buys_no_mean_of_the_weight(home, monkeypatch):
     assert list(Draft202012Validator(json.loads(SCHEMA.read_text("utf-8"))).iter_errors(document)) == []
     (entry,) = document["releases"]
     assert "W" not in [*document["columns"], *entry["audit"]["means"], *entry["errors"]]
-    assert "All numbers of this audit are of rows." in (folder / "audit.html").read_text("utf-8")
+    assert "All numbers of this audit are about rows, not people." in (folder / "audit.html").read_text("utf-8")
 
 
 def test_the_page_says_how_many_people_groups_are(home):
@@ -105,6 +105,6 @@ def test_the_page_says_how_many_people_groups_are(home):
     assert "W" not in report.distances
     text = page.read_text("utf-8")
     assert "300,000 people" in text
-    assert "400,000 people, and meet the public control totals of file &#39;totals.csv&#39; by SEX" in text
+    assert "400,000 people and agree with the public control totals of file &#39;totals.csv&#39; by SEX" in text
     lines = pd.read_csv(page.with_name("expected.csv"))
     assert sorted({*lines.people}) == [100_000, 300_000]

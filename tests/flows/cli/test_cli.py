@@ -223,7 +223,9 @@ def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path, monkeypat
     told = capsys.readouterr().out
     for each in (str(folder), "MST_[/c]: 3 rows", "charged to [/d] as r", "[/r]", "[/m]", "0 to 2, uninformative"):
         assert each in told
-    assert "means are uninformative in [/m] (all rows): intervals are as wide as" in " ".join(told.split())
+    assert "means are uninformative in [/m] (all rows), because their intervals are as wide as" in " ".join(
+        told.split()
+    )
 
 
 @pytest.mark.parametrize(

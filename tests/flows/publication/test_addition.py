@@ -119,7 +119,7 @@ def test_a_release_that_is_compared_is_paid_for_once(place):
     parts = prices(card, "me") | prices(card, "me")  # two copies still count each part once
     assert sum(parts.values(), start=Rho(0)) == own + Rho(0.01) + Rho(0.01) + Rho(0.0025)
     page = (folder / "card.md").read_text("utf-8")
-    assert "It shows MST_vanilla as well: ρ = 0.0025, counted once." in page
+    assert "It also shows MST_vanilla: ρ = 0.0025, counted once." in page
     assert "MST_vanilla: it is weaker" in page
     assert "The guarantee is weaker" not in page, "the release itself is no foreign one"
 

@@ -53,7 +53,7 @@ def test_an_honest_release_has_no_line_that_is_written_otherwise(honest):
     ("old", "new"),
     [
         ("The unit is one row.", "The unit is one household of any size."),
-        ("Ledger: none:", "Ledger: a lifetime budget:"),
+        ("Ledger: none.", "Ledger: a lifetime budget."),
         ("## Keep in mind\n", "## Keep in mind\n\n- No one is in danger.\n"),
     ],
 )

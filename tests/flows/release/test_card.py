@@ -94,7 +94,7 @@ def test_the_card_states_its_unit_and_the_price_of_a_group():
     assert "The unit is one row." in page
     assert cells(page, "rows") == ["1", "2", "3", "5", "10"]
     assert cells(page, "ε at δ = 1e-09") == ["1", "2.07", "3.183", "5.524", "11.97"]
-    assert "replaced by another is a group of two" in page
+    assert "Replacing a row by another one counts as two" in page
     assert "one row is one person" not in page
     assert "of at least one row each" in guarantee["relation"]
 
@@ -102,14 +102,18 @@ def test_the_card_states_its_unit_and_the_price_of_a_group():
 @pytest.mark.parametrize(
     ("unit", "says", "not_said"),
     [
-        (Unit("HOME", 4), "the column itself is not released. Noise is for 4 rows at once", "share a weight"),
+        (Unit("HOME", 4), "the column itself is not released. The noise is scaled to 4 rows", "share a weight"),
         (
             Unit("HOME", 4),
             "Rows beyond the bound are not used. Counts, shares and means are of the rows",
             "Left out were",
         ),
         (Unit("HOME", 4), "is private; the setting 'bound_share' buys a noisy count of them.", "Left out were"),
-        (Unit("HOME", 4, weights="units"), "its rows share a weight of one, so noise is for one.", "Noise is for 4"),
+        (
+            Unit("HOME", 4, weights="units"),
+            "share a weight of one, so the noise is scaled to one row.",
+            "scaled to 4 rows of",
+        ),
         (Unit("HOME", 1, unique=True), "one row, which alone has its HOME;", "Rows beyond the bound"),
     ],
 )
@@ -117,7 +121,7 @@ def test_the_card_says_what_noise_is_for(unit, says, not_said):
     page = card_markdown(card(replace(plan(), unit=unit)), None)
     assert says in page
     assert not_said not in page
-    assert "k units together have the price of a group: k²ρ.\n\n| units |" in page
+    assert "The privacy cost for k units together is k²ρ.\n\n| units |" in page
 
 
 def test_the_card_of_replaced_units_is_about_these():
@@ -126,9 +130,12 @@ def test_the_card_of_replaced_units_is_about_these():
     assert made["relation"] == "replace-one of all rows with one HOME"
     assert made["groups"] == group_table(made["guarantee"]["rho"], 1e-9)  # k replaced rows cost k²ρ
     page = card_markdown(made, None)
-    assert "Neighbours: replace-one: neighbouring tables, of at least one row each, differ by another in place" in page
+    assert (
+        "Neighbouring relation (replace-one): neighbouring tables, of at least one row each, differ by replacing one"
+        in page
+    )
     assert "| units replaced | 1 | 2 |" in page
-    assert "group of two" not in page
+    assert "counts as two" not in page
     assert unit_of(made) == unit
 
 
@@ -138,8 +145,8 @@ def test_a_card_has_its_sections_in_the_order_of_the_pages():
     means = {"outcomes": {"AGE": {"coinpress": {"value": 40.0, "lower": 39.0, "upper": 41.0}}}}
     found = re.findall("^## (.*)", card_markdown(card(plan()) | {"served": served}, means), re.MULTILINE)
     served, *others = found
-    assert served == "How far groups are expected to be off"
-    assert others == ["Price", "Keep in mind", "What is here", "Means", "How it was made"]
+    assert served == "Expected error"
+    assert others == ["Privacy cost", "Keep in mind", "Contents", "Private means", "How it was made"]
 
 
 @pytest.mark.parametrize(
@@ -203,7 +210,7 @@ def test_a_foreign_synthesizer_s_card_prints_the_relation_that_its_caveats_leave
     made = card(replace(plan(), mechanism=Foreign(relation=relation)))
     guarantee, page = made["guarantee"], card_markdown(made, None)
     assert guarantee["relation"].startswith(relation)
-    assert f"Neighbours: {guarantee['relation']}.\n" in page
+    assert f"Neighbouring relation ({guarantee['relation'].replace(': ', '): ', 1)}.\n" in page
     assert made["groups"][0]["rho"] == pytest.approx(times * guarantee["rho"], rel=1e-15)
     assert ("adding or removing one row" in page) == (relation == ADD_REMOVE)
     assert ("| rows replaced |" in page) == (relation == REPLACE_ONE)
@@ -236,12 +243,15 @@ def test_a_card_lists_the_relations_that_are_kept_and_those_that_are_not_known()
     relations = made["relations"] | {"measured": [each["columns"] for each in errors], "expected": errors}
     relations["kept"] = [["SEX", "RAC1P"]]
     page = card_markdown(made | {"relations": relations, "called": {"SEX": "Sex"}}, None)
-    assert "\nRelations that are kept: Sex × RAC1P.\n\nNot known: Sex × AGEP.\n" in page
+    assert (
+        "\nRelations that the rows preserve: Sex × RAC1P.\n\nRelations that the rows may not preserve: Sex × AGEP.\n"
+        in page
+    )
     assert cells(page, "Sex × RAC1P")[0].startswith("2.0")
     assert "| Sex × AGEP |" not in page
     del relations["kept"]  # earlier cards have no such entry
     older = card_markdown(made | {"relations": relations}, None)
-    assert "Relations that are kept" not in older
+    assert "Relations that the rows preserve" not in older
 
 
 def test_groups_that_are_not_known_come_first_on_a_card():
@@ -293,13 +303,13 @@ def test_what_was_not_measured_is_said():
     assert "SEX" not in relations["alone"]
     page = card_markdown(made, None)
     assert f"2 of {pairs} pairs of columns were measured together" in page
-    assert f"relations of {', '.join(relations['alone'])} with others were not measured." in page
+    assert f"{', '.join(relations['alone'])} were not measured together with any other column." in page
     # Cards of earlier versions have no relations
     assert "pairs of columns" not in card_markdown(made | {"relations": None}, None)
 
 
 @pytest.mark.parametrize("too_small", [True, False])
-@pytest.mark.parametrize(("target", "said"), [("rows", "the rows' own means"), ("population", "drawn from")])
+@pytest.mark.parametrize(("target", "said"), [("rows", "the means of the private rows"), ("population", "drawn from")])
 def test_the_card_says_which_means_are_covered_and_where_sigma_is_too_small(too_small, target, said):
     sigma = {"declared": 80_000.0, "rows_far_out": 0.123, "too_small": too_small}
     estimate = {"value": 50_000.0, "lower": 49_000.0, "upper": 51_000.0, "sigma": sigma}
@@ -317,7 +327,7 @@ def test_the_card_names_means_of_which_the_interval_says_nothing():
     strata = {"SEX=1": lost, "SEX=2": known}
     page = card_markdown(card(plan()), {"outcomes": {"AGE": {"pub_strat_coinpress": lost | {"strata": strata}}}})
     assert "| AGE | pub strat coinpress | 60 | 0 to 99, uninformative |" in page
-    assert "means are uninformative in AGE (all rows, 1 of 2 groups): intervals are as wide as the range" in page
+    assert "Means are uninformative in AGE (all rows, 1 of 2 groups), because their intervals are as wide as" in page
     page = card_markdown(card(plan()), {"outcomes": {"AGE": {"pub_strat_coinpress": known | {"strata": {"a": known}}}}})
     assert "uninformative" not in page
 
@@ -328,9 +338,9 @@ def test_the_groups_that_count_are_told():
     page = card_markdown(
         card(plan()) | {"served": served | {"groups": [*groups, groups[0] | {"covered": False}]}}, None
     )
-    assert "between 0 and 2.1: " in page
-    assert "added up over the groups that have 0.1\u00a0% of the rows (about 1 of 2). It" in page
-    assert "how far they are moved" in card_markdown(card(plan()) | {"served": served | {"groups": []}}, None)
+    assert "between 0, which means no error, and 2.1. " in page
+    assert "summed over the groups with at least 0.1\u00a0% of the rows (about 1 of 2). The" in page
+    assert "averaged over columns" in card_markdown(card(plan()) | {"served": served | {"groups": []}}, None)
 
 
 def test_a_card_has_the_steward_s_title_agency_and_contact():

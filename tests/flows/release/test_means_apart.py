@@ -72,11 +72,11 @@ def test_small_strata_are_left_out(made):
 def test_a_sentence_for_each_column():
     lines = [{"column": "PAY", "stratum": f"SEX={sex}", "rows": 5.0, "lower": 1.0, "upper": 2.0} for sex in (1, 2)]
     (note,) = means_apart_notes(lines)
-    assert note == (
-        "PAY: in 2 groups the rows' mean is outside of the private mean's interval; take means from means.json"
-    )
+    outside = "the mean of the rows is outside the interval of the private mean"
+    assert note == f"PAY: in 2 groups, {outside}. Use the means in means.json"
     (note,) = means_apart_notes([*lines[:1], lines[1] | {"stratum": None}])
-    assert note.startswith("PAY: the rows' mean is 5, outside of the private mean's interval (1 to 2), and in 1 group;")
+    whole = "PAY: the mean of the rows is 5, which is outside the interval of the private mean (1 to 2). "
+    assert note.startswith(f"{whole}The same is true in 1 group. ")
 
 
 def test_what_rows_are_raked_to_is_by_strata_where_it_can_be():

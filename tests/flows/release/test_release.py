@@ -127,7 +127,7 @@ def test_what_a_release_folder_holds(served, people):
     assert measured[0].columns == ("SEX", "GROUP")
     assert (card["selection"], card["levels"]) == ("shared", "auto")
     assert (
-        "one choice of marginals, over all rows and within strata, for all of 6 declared strata"
+        "one selection of marginals, over all rows and within strata, for all 6 declared strata"
         in (folder / "card.md").read_text()
     )
     csv, parquet = pd.read_csv(folder / "synthetic.csv"), pd.read_parquet(folder / "synthetic.parquet")
@@ -219,14 +219,14 @@ def test_a_release_from_a_config_file_without_strata(served, people, tmp_path):
 @pytest.mark.parametrize(
     ("options", "files", "told"),
     [
-        (["--levels", "strata"], 1, "one choice of marginals within strata, for all of 2"),
+        (["--levels", "strata"], 1, "one selection of marginals within strata, for all 2"),
         (["--levels", "none"], 1, "one synthesizer for all rows, cut into 2"),
-        (["--epsilon", "100"], 1, "one synthesizer for each of 2"),  # the strata are large
-        (["--selection", "per-stratum", "--runner", "threads"], 2, "one synthesizer for each of 2"),
+        (["--epsilon", "100"], 1, "one synthesizer for each of the 2"),  # the strata are large
+        (["--selection", "per-stratum", "--runner", "threads"], 2, "one synthesizer for each of the 2"),
         pytest.param(
             ["--synthesizer", "gem"],
             1,
-            "one choice of marginals, over all rows and within strata, for all of 2",
+            "one selection of marginals, over all rows and within strata, for all 2",
             marks=pytest.mark.slow,
         ),
     ],

@@ -96,7 +96,7 @@ def test_the_months_of_a_series_cost_the_whole_and_its_cards_say_so(office):
         assert own["rho"] == pytest.approx(float(TOTAL) / 4)
         assert own["epsilon"] == pytest.approx((TOTAL * Fraction(1, 4)).epsilon(1e-9))
         assert f"**ε = {guarantee['epsilon']:g}, δ = 1e-09** for exactly the files" in page
-        assert f"By itself this month costs ε = {own['epsilon']:.4g} " in page
+        assert f"This month alone costs ε = {own['epsilon']:.4g} " in page
         assert faults(Release.open(office.out / f"m{month}")) == []
     assert office.ledger.spent("people") == TOTAL
     series = SeriesOfReleases.open(list(office.out.glob("m?")))

@@ -45,8 +45,8 @@ def test_each_column_has_one_sentence_with_its_widest_bin():
     found = wide_bins(schema(C={"edges": [0, 10, 20]}, D={"edges": [0, 1]}), {"C": [60, 40], "D": [5]})
     notes = wide_bin_notes(json.loads(json.dumps(found)))
     assert [note.split(":")[0] for note in notes] == ["D", "C"]
-    assert "100\N{NO-BREAK SPACE}% of its numbers are in the bin 0 to 1," in notes[0]
+    assert "100\N{NO-BREAK SPACE}% of the values are in the bin 0 to 1." in notes[0]
     assert (
-        "60\N{NO-BREAK SPACE}% of its numbers are in the bin 0 to 10, so that their mean may be off by up to 3 (0.53"
+        "60\N{NO-BREAK SPACE}% of the values are in the bin 0 to 10. Therefore, the mean may be off by up to 3 (0.53"
         in notes[1]
     )
