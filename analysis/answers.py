@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from equistrata.analysis.axes import asked_names, holds
+from equistrata.analysis.axes import holds, question_names
 from equistrata.analysis.bases.grounds import AnswerSources
 from equistrata.analysis.bases.implied import ModelErrors
 from equistrata.analysis.bases.measured import measured_limits, shared_noise, span
-from equistrata.analysis.bases.weights import about_people, survey_weight
+from equistrata.analysis.bases.weights import question_about_people, survey_weight
 from equistrata.analysis.derived import ANSWER, IMPLIED, MEASURED, REFUSED, contrasts, quantiles
 from equistrata.analysis.headings import heading
 from equistrata.analysis.questions import (
@@ -215,7 +215,7 @@ class Answers(AnswerSources):
         if not people:
             return asked
         weight = survey_weight(self, asked.columns, asked.merged)
-        return about_people(self.evidence.strata.schema, asked, weight, self.controls)
+        return question_about_people(self.evidence.strata.schema, asked, weight, self.controls)
 
     def design_effect(self, given: float | None) -> float:
         """Return the given design effect, or the default if it is None.
@@ -247,7 +247,7 @@ class Answers(AnswerSources):
         if unknown.any():
             apart = self._never_together(asked)
             if apart and unknown.all():
-                apart = asked_names(self.evidence.strata.schema, apart, asked.nested)
+                apart = question_names(self.evidence.strata.schema, apart, asked.nested)
                 raise InputError(
                     f"the release did not measure {', '.join(apart)} all together, and smaller sets of these columns "
                     f"do not determine their joint distribution; ask about {'two' if len(apart) == 3 else 'fewer'} of "

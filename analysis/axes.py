@@ -23,7 +23,7 @@ from equistrata.data.columns.calendar import UNITS, codes_within, is_period, uni
 from equistrata.data.columns.column import Value, plain_text
 from equistrata.data.columns.dates import Every
 from equistrata.data.columns.drawn import drawn_ends, drawn_numbers
-from equistrata.data.columns.naming import CodeNames, by_label
+from equistrata.data.columns.naming import CodeNames, codes_by_label
 from equistrata.data.columns.nesting import BETWEEN
 from equistrata.data.rules.ranges import Bins
 from equistrata.data.schema import Column, Schema
@@ -106,7 +106,7 @@ class Axis:
         return _found(self.known, values, self.name, self.keys, self.own)
 
 
-def has_asked(schema: Schema, names: Iterable[str], values: Mapping[str, Any]) -> bool:
+def has_names_and_values(schema: Schema, names: Iterable[str], values: Mapping[str, Any]) -> bool:
     """Return True if the schema has the given names and, for each column in `values`, the given values.
 
     >>> schema = Schema.from_dict({"columns": {"ESR": {"values": [0, 1]}}})
@@ -123,7 +123,7 @@ def has_asked(schema: Schema, names: Iterable[str], values: Mapping[str, Any]) -
     return True
 
 
-def asked_names(schema: Schema, columns: Columns, merged: Merged) -> Columns:
+def question_names(schema: Schema, columns: Columns, merged: Merged) -> Columns:
     """Return the names of columns as they were used in the question.
 
     A column that the question reads in groups is replaced by the name of its outer column.
@@ -150,7 +150,7 @@ def column_by_unit(schema: Schema, name: str) -> tuple[Column, Every] | None:
     return schema[column], found[0]
 
 
-def outer_names(schema: Schema) -> list[str]:
+def outer_column_names(schema: Schema) -> list[str]:
     """Return the names of all outer columns in which other columns are nested."""
     return list(dict.fromkeys(name for column in schema.columns for name in column.within))
 
@@ -180,9 +180,9 @@ def _known(column: Column) -> CodeNames:
     bins = [(column.words(key), place) for place, key in enumerate(column.keys)]
     if column.release == "index":
         own |= dict(zip(column.keys, range(column.size), strict=True))
-        labels, texts = by_label(bins), dict[Value, int]()
+        labels, texts = codes_by_label(bins), dict[Value, int]()
     else:  # the words of a bin are the numbers in it
-        labels, texts = by_label(bins[column.bins :]), dict[Value, int](bins[: column.bins])
+        labels, texts = codes_by_label(bins[column.bins :]), dict[Value, int](bins[: column.bins])
     if column.release == "midpoint":
         own |= {float(middle): place for place, middle in enumerate(drawn_numbers(column))}
     return CodeNames(column.name, {plain_text(each): code for each, code in own.items()} | texts | own, labels, True)
@@ -246,7 +246,7 @@ def _finer(groups: Merging, wanted: Merging) -> bool:
     return len(set(zip(groups, wanted, strict=True))) == len(set(groups))
 
 
-def nests(measurement: Measurement, merged: Merged) -> bool:
+def has_nested_groups(measurement: Measurement, merged: Merged) -> bool:
     """Return True if, for each column in `merged`, one of the two groupings refines the other one."""
     found = dict(zip(measurement.columns, measurement.groups, strict=True))
     own = [(found.get(name), groups) for name, groups in merged]

@@ -27,17 +27,17 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
 from equistrata.stats.checks import confidence
+from equistrata.stats.distributions import NOISE_L1, upper_end
 from equistrata.stats.independence import Interaction
-from equistrata.stats.laws import NOISE_L1, upper_end
 from equistrata.stats.proportional_fitting import fit_margins
 from equistrata.stats.threads import one_thread
 from equistrata.synth.measurements import (
     Columns,
     Measurement,
-    Summed,
+    SummedMeasurement,
     Where,
-    at_level,
     cells_where,
+    join_level_columns,
     measured_pairs,
     summed,
 )
@@ -52,7 +52,7 @@ _RAKINGS = 50
 
 
 @dataclass(eq=False)
-class Solved:
+class CellEstimates:
     """Least squares estimates of counts with their variances. Each table is solved only once.
 
     Only the counts and variances of a table are stored, because the covariance matrix of all its cells is large.
@@ -77,7 +77,7 @@ class Solved:
     _known: dict[tuple[Columns, Columns], tuple[Floats, Floats] | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, evidence: Evidence) -> Solved:
+    def of(cls, evidence: Evidence) -> CellEstimates:
         """Create an object in which no table is solved yet."""
         apart = any(measurement.where for measurement in evidence.all)
         return cls(evidence.strata.schema, evidence.all, evidence.strata.columns, apart)
@@ -103,7 +103,7 @@ class Solved:
         """
         if (columns, by) not in self._known:
             table = LeastSquares.of(self.schema, self.measurements, by)
-            inner = at_level(self.schema, [name for name in by if name not in self.strata], ())
+            inner = join_level_columns(self.schema, [name for name in by if name not in self.strata], ())
             for asked in {columns, by, inner} - {()}:
                 self._known[asked, by] = None if table is None else self._sums(table, asked)
         return self._known[columns, by]
@@ -120,7 +120,7 @@ class Solved:
 def noisy_cells(
     evidence: Evidence,
     level: float = 0.95,
-    solved: Solved | None = None,
+    solved: CellEstimates | None = None,
 ) -> pd.DataFrame:
     """Estimate each cell of the measured one-way and two-way marginals, and of each column within the strata.
 
@@ -147,7 +147,7 @@ def noisy_cells(
         noise.
     """
     confidence(level)
-    names, frames, solved = evidence.names, [], solved or Solved.of(evidence)
+    names, frames, solved = evidence.names, [], solved or CellEstimates.of(evidence)
     with one_thread():
         for columns, by in _with_strata(solved, list(_marginals(evidence))):
             found = _best(solved, columns, by)
@@ -160,12 +160,12 @@ def noisy_cells(
     )
 
 
-def _with_strata(solved: Solved, marginals: Sequence[Columns]) -> Iterator[tuple[Columns, Columns]]:
+def _with_strata(solved: CellEstimates, marginals: Sequence[Columns]) -> Iterator[tuple[Columns, Columns]]:
     """Yield each marginal with the columns of the table from which it is computed, which may include the strata."""
     cells = {columns: solved.cells(columns) for columns in marginals}
     work = sum(each**3 for each in cells.values())
     for columns in marginals:
-        by = at_level(solved.schema, columns, solved.strata) if solved.apart else columns
+        by = join_level_columns(solved.schema, columns, solved.strata) if solved.apart else columns
         if by not in cells:
             more = solved.cells(by)
             if more <= MOST_CELLS and work + more**3 <= MOST_WORK:
@@ -173,7 +173,7 @@ def _with_strata(solved: Solved, marginals: Sequence[Columns]) -> Iterator[tuple
         yield columns, by if by in cells else columns
 
 
-def _best(solved: Solved, columns: Columns, by: Columns) -> tuple[Floats, Floats] | None:
+def _best(solved: CellEstimates, columns: Columns, by: Columns) -> tuple[Floats, Floats] | None:
     """Return the counts of the wider table, with missing cells filled in from the narrower table."""
     wide = solved.counts(columns, by)
     if wide is not None and (wide[1] < NOT_MEASURED).all():
@@ -193,8 +193,8 @@ def _marginals(evidence: Evidence) -> Iterator[Columns]:
     parts = [m.involved for m in evidence.all if m.where]
     asked: list[Columns] = [(name,) for name in evidence.names]
     asked += combinations(evidence.names, 2)
-    asked = [c if any(set(c) <= each for each in wholes) else at_level(schema, c, by) for c in asked]
-    asked += [at_level(schema, (name,), by) for name in evidence.names]
+    asked = [c if any(set(c) <= each for each in wholes) else join_level_columns(schema, c, by) for c in asked]
+    asked += [join_level_columns(schema, (name,), by) for name in evidence.names]
     held = [columns for columns in dict.fromkeys(asked) if any(set(columns) <= each for each in (*wholes, *parts))]
     cells = {columns: prod(schema[name].size for name in columns) for columns in held}
     work = 0
@@ -233,7 +233,7 @@ def _sampling(evidence: Evidence, counts: Floats) -> Floats:
     return np.asarray(evidence.held_out * evidence.strata.schema.unit.at_most * np.maximum(counts, 0.0))
 
 
-def relation_errors(evidence: Evidence, solved: Solved | None = None) -> list[dict[str, Any]]:
+def relation_errors(evidence: Evidence, solved: CellEstimates | None = None) -> list[dict[str, Any]]:
     """Compute the expected error of each pair of columns that was measured together.
 
     The error is the expected total variation distance between the measured shares and the real ones. It is computed as
@@ -254,16 +254,16 @@ def relation_errors(evidence: Evidence, solved: Solved | None = None) -> list[di
         One dictionary per pair, with `columns` and the `error` over all rows. The error is None if the pair was not
         measured over all rows or if its table is too large (MOST_CELLS and MOST_WORK).
     """
-    work, found, solved = 0.0, [], solved or Solved.of(evidence)
+    work, found, solved = 0.0, [], solved or CellEstimates.of(evidence)
     for pair in _measured_together(evidence.names, evidence.all):
         own, fitting = _in_groups(solved, pair), []
         levels = [(), evidence.strata.columns][:: -1 if own.apart else 1]
-        for columns in (at_level(own.schema, pair, level) for level in levels):
+        for columns in (join_level_columns(own.schema, pair, level) for level in levels):
             cells = own.cells(columns)
             fits = cells <= MOST_CELLS and work + cells**3 <= MOST_WORK
             work += cells**3 * fits
             fitting += [columns] * fits
-        narrow = at_level(own.schema, pair, ())
+        narrow = join_level_columns(own.schema, pair, ())
         found_by = (own.counts(narrow, columns) for columns in fitting)
         whole = next((each for each in found_by if each is not None and (each[1] < NOT_MEASURED).all()), None)
         error = None
@@ -324,7 +324,7 @@ def _pair_counts(evidence: Evidence, pair: Columns) -> Measurement | None:
     """
     found: dict[Where, Measurement] = {}
     for each in evidence.published:
-        if not isinstance(each, Summed) and each.involved.issuperset(pair):
+        if not isinstance(each, SummedMeasurement) and each.involved.issuperset(pair):
             part = _turned(summed(each, pair), pair)
             if each.where not in found or part.sigma < found[each.where].sigma:
                 found[each.where] = part
@@ -341,7 +341,7 @@ def _pair_counts(evidence: Evidence, pair: Columns) -> Measurement | None:
         cells = cells_where(pair, dict(where))
         values[cells] += part.values
         variance[cells] += part.sigma**2
-    return Summed(pair, values, 0.0, groups, sigmas=np.sqrt(variance))
+    return SummedMeasurement(pair, values, 0.0, groups, sigmas=np.sqrt(variance))
 
 
 def _turned(measurement: Measurement, pair: Columns) -> Measurement:
@@ -352,7 +352,7 @@ def _turned(measurement: Measurement, pair: Columns) -> Measurement:
     return Measurement(columns, np.transpose(measurement.values, order), measurement.sigma, groups, measurement.where)
 
 
-def _in_groups(solved: Solved, pair: Columns) -> Solved:
+def _in_groups(solved: CellEstimates, pair: Columns) -> CellEstimates:
     """Return `solved`, or for a pair with fine bins, a version in the groups in which the pair was measured."""
     schema, published = solved.schema, solved.measurements
     fine = [name for name in pair if schema[name].fine]
@@ -362,7 +362,7 @@ def _in_groups(solved: Solved, pair: Columns) -> Solved:
     merged = Coarsening(schema, {name: groups[name] for name in fine if name in groups})
     own = [measurement for measurement in published if set(merged.groups) & set(measurement.columns)]
     rest = [measurement for measurement in published if not set(merged.groups) & set(measurement.columns)]
-    return Solved(merged.schema, [*merged.coarse_all(own), *rest], solved.strata, apart=False)
+    return CellEstimates(merged.schema, [*merged.coarse_all(own), *rest], solved.strata, apart=False)
 
 
 def _distance(variance: Floats, rows: float) -> float:

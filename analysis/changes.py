@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from equistrata.analysis.answers import COUNTED, PEOPLE, ROWS, Answers
-from equistrata.analysis.axes import Axis, column_by_unit, outer_names
+from equistrata.analysis.axes import Axis, column_by_unit, outer_column_names
 from equistrata.analysis.derived import MEASURED, contrasts
 from equistrata.analysis.questions import Of
 from equistrata.data.schema import Schema
@@ -28,7 +28,7 @@ FORMER, LATER = "former", "later"
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class ComparedRelease:
     """One of the two releases.
 
     Attributes
@@ -47,8 +47,8 @@ class Side:
 
 
 def changes(
-    former: Side,
-    later: Side,
+    former: ComparedRelease,
+    later: ComparedRelease,
     statistic: str,
     of: Of = None,
     by: Sequence[str] = (),
@@ -66,7 +66,7 @@ def changes(
     if former.manifest == later.manifest:
         raise InputError("both folders are the same release; give two different releases")
     for name in {*by, *(where or {}), *([] if of is None else [of] if isinstance(of, str) else of)}:
-        check_alike(former.schema, later.schema, name)
+        check_same_values(former.schema, later.schema, name)
     about = {each.answers.people(weighted) for each in (former, later)}
     if len(about) == 2:
         raise InputError(
@@ -96,12 +96,12 @@ def changes(
     return apart
 
 
-def check_alike(former: Schema, later: Schema, name: str) -> None:
+def check_same_values(former: Schema, later: Schema, name: str) -> None:
     """Raise InputError unless a column has the same values in both releases."""
     known = [
         list(Axis.of(schema, name).keys)
         for schema in (former, later)
-        if name in {*schema.names, *outer_names(schema)} or column_by_unit(schema, name)
+        if name in {*schema.names, *outer_column_names(schema)} or column_by_unit(schema, name)
     ]
     if len(known) == 2 and known[0] != known[1]:
         raise InputError(

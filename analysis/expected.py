@@ -42,7 +42,7 @@ from equistrata.analysis.uncertainty.sizes import measured_sizes
 from equistrata.arrays import Floats
 from equistrata.data.schema import Column
 from equistrata.data.strata import MIN_SHARE
-from equistrata.stats.laws import NOISE_L1, upper_end
+from equistrata.stats.distributions import NOISE_L1, upper_end
 from equistrata.stats.scales import WORST_DISTANCE, Scale
 from equistrata.synth.measurements import Merging
 

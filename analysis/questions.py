@@ -249,7 +249,7 @@ def _merged(axes: Mapping[str, Axis], by: Sequence[str]) -> Merged:
     return tuple((column, groups) for column, groups in alone if groups is not None)
 
 
-def names_of(by: Any) -> tuple[Any, ...]:
+def read_group_names(by: Any) -> tuple[Any, ...]:
     """Return the columns that define groups as a tuple.
 
     Raises InputError if `by` is neither a name nor a collection of names.

@@ -21,7 +21,7 @@ import pandas as pd
 from equistrata.analysis.answers import Answers, bin_number_notes
 from equistrata.analysis.axes import holds
 from equistrata.analysis.cells import noisy_cells
-from equistrata.analysis.changes import Side, changes
+from equistrata.analysis.changes import ComparedRelease, changes
 from equistrata.analysis.contents.card import check_card, read_card, read_means
 from equistrata.analysis.contents.frames import codebook, price, sampling_frame
 from equistrata.analysis.contents.measured import measured, read_evidence
@@ -32,7 +32,7 @@ from equistrata.analysis.contents.tables import replicate_rows
 from equistrata.analysis.expected import expected_distances
 from equistrata.analysis.means import means_frame, two_means
 from equistrata.analysis.plots import plot_groups, plot_marginal, plot_pair
-from equistrata.analysis.questions import Of, names_of
+from equistrata.analysis.questions import Of, read_group_names
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
@@ -51,7 +51,7 @@ from equistrata.synth.strata.model import NOISY_SOURCE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-from equistrata.synth.strata.poststratified import weighted_to
+from equistrata.synth.strata.poststratified import calibrate_weights
 
 TABLES = 50  # the default number of replicates
 WEIGHTS = 80  # the default number of replicate weights, as in the American Community Survey
@@ -361,7 +361,7 @@ class Release:
         -----
         This is post-processing, so it costs no privacy. See docs/proofs/estimates.md.
         """
-        groups = names_of(by)
+        groups = read_group_names(by)
         for note in bin_number_notes(self.schema, statistic, of, groups):
             warnings.warn(note, stacklevel=2)
         return self.answers.estimate(statistic, of, groups, where, level, population, design_effect, q, weighted)
@@ -513,9 +513,9 @@ class Release:
         -----
         This is post-processing, so it costs no privacy.
         """
-        groups = names_of(by)
+        groups = read_group_names(by)
         statistic, q = ("quantile", 0.5) if statistic == "median" else (statistic, q)
-        sides = [Side(each.manifest, each.schema, each.answers) for each in (former, self)]
+        sides = [ComparedRelease(each.manifest, each.schema, each.answers) for each in (former, self)]
         settings = {
             "level": level, "population": population, "design_effect": design_effect, "q": q, "weighted": weighted,
         }  # fmt: skip
@@ -593,7 +593,7 @@ class Release:
                 model = model if weights is None else replace(model, weights=weights)
                 frame = replicate_rows(answers, model, self.schema, int(self.card["rows"]), rng)
                 if self.controls is not None:
-                    frame = weighted_to(self.controls, frame, self.schema)
+                    frame = calibrate_weights(self.controls, frame, self.schema)
             yield with_labels(frame, self.schema) if labels else frame
 
     def replicate_weights(

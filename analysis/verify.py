@@ -16,12 +16,12 @@ from equistrata.analysis.checks.agreement import agreement_faults
 from equistrata.analysis.checks.companions import (
     companion_faults,
     earlier_format,
-    kept_faults,
-    lacking_faults,
-    served_earlier,
+    has_earlier_group_errors,
+    kept_relation_faults,
+    missing_part_faults,
 )
 from equistrata.analysis.checks.controlled import controls_faults
-from equistrata.analysis.checks.drawn_rows import rows_faults, rows_unseen
+from equistrata.analysis.checks.drawn_rows import rows_faults, rows_unchecked
 from equistrata.analysis.checks.method import method_faults, settings_faults
 from equistrata.analysis.checks.price import COUNTS, means_price_faults, measured_price_faults, stated_price_faults
 from equistrata.analysis.checks.statements import statement_faults
@@ -75,19 +75,19 @@ def faults(release: Release) -> list[str]:
         if unread := _checked(release, _unread):
             return [*found, *unread]
         found += _checked(release, _measurements, method_faults, measured_price_faults)
-        found += _checked(release, companion_faults, lacking_faults)
+        found += _checked(release, companion_faults, missing_part_faults)
         found += _checked(
             release, lambda each: models_faults(each.folder, each.evidence, each.card["config"].get("replicates", 0))
         )
         for table in tables:
-            for check in (rows_faults, kept_faults):
+            for check in (rows_faults, kept_relation_faults):
                 found += _checked(release, lambda each, check=check, table=table: check(each, table))  # type: ignore[misc]
     elif not _foreign(release):
         found.append("the measurements are missing, so the price cannot be checked")
     return list(dict.fromkeys(found))
 
 
-def unseen(release: Release) -> list[str]:
+def unchecked_properties(release: Release) -> list[str]:
     """Return the properties of a release that `faults` cannot check.
 
     Parameters
@@ -101,9 +101,9 @@ def unseen(release: Release) -> list[str]:
         One phrase per property.
     """
     found = [] if has_measurements(release) else ["what was measured, and therefore the price"]
-    if served_earlier(release):
+    if has_earlier_group_errors(release):
         found.append("the expected errors of the groups, because an earlier version used another model for them")
-    elif has_measurements(release) and rows_unseen(release):
+    elif has_measurements(release) and rows_unchecked(release):
         found.append("whether the rows follow from the measurements")
     said = release.card.get("format")
     if has_measurements(release) and earlier_format(said):

@@ -112,13 +112,13 @@ def main(folder: Path) -> None:
     synthesizer = StratifiedSynthesizer(job.pop("mechanism"), job.pop("strata"), delta=1e-9, **job).fit(table)
     synthetic = synthesizer.sample()
     seconds = perf_counter() - start
-    memory = own_peak() + peak(resource.RUSAGE_CHILDREN)
+    memory = peak_memory() + peak(resource.RUSAGE_CHILDREN)
     cost = Cost(seconds, sum(os.times()[:4]) - before, memory)
     (folder / "cost.json").write_text(json.dumps(asdict(cost)), "utf-8")
     synthetic.to_parquet(folder / "synthetic.parquet", index=False)
 
 
-def own_peak() -> float:
+def peak_memory() -> float:
     """Return the peak memory of this program in MiB.
 
     On Linux, `ru_maxrss` includes the memory of the process before it started this program, which is the memory of its

@@ -163,7 +163,7 @@ def unused_value(values: Sequence[Value]) -> Value:
 
 
 @dataclass
-class _Found:
+class _MisfitCells:
     cells: int = 0
     values: dict[str, None] = field(default_factory=dict)  # in the order of their first appearance
 
@@ -203,7 +203,7 @@ def misfits(
     -------
     The results are exact, so they are as private as the rows. They must only be shown to the owner of the table.
     """
-    rows, absent, found = 0, set[str](), dict[tuple[tuple[str, ...], Fault], _Found]()
+    rows, absent, found = 0, set[str](), dict[tuple[tuple[str, ...], Fault], _MisfitCells]()
     dated = set[str]()  # columns in which at least one cell is a date in the declared format
     for number, frame in enumerate(frames):
         rows += len(frame)
@@ -219,14 +219,14 @@ def misfits(
             for fault, wrong in faults.items():
                 if wrong.any():
                     values: Iterable[str] = [] if fault == "missing cells" else cells[wrong].map(plain_text).unique()
-                    found.setdefault(((column.name,), fault), _Found()).add(int(wrong.sum()), values)
+                    found.setdefault(((column.name,), fault), _MisfitCells()).add(int(wrong.sum()), values)
         rules: list[Impossible | Ordered] = [*schema.impossible, *schema.ordered]
         for rule in rules:
             columns = rule.columns if isinstance(rule, Impossible) else (rule.lower, rule.upper)
             if fits.keys() >= set(rule.columns) and len(places := _ruled_out(frame, rule, schema, fits)):
                 texts = [cells_of(frame, schema[name]).iloc[places].map(plain_text) for name in columns]
                 values = [", ".join(map("{}={}".format, columns, row)) for row in zip(*texts, strict=True)]
-                found.setdefault((columns, "impossible"), _Found()).add(len(places), values)
+                found.setdefault((columns, "impossible"), _MisfitCells()).add(len(places), values)
     gone = [Misfit((name,), "no such column") for name in schema.names if name in absent]
     return rows, gone + [
         Misfit(

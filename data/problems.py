@@ -18,7 +18,7 @@ from typing import Any
 from equistrata.data.columns.declared import COLUMN_KEYS, CONFIRMED, TAKEN
 from equistrata.data.declaration import confirmed, schema_text
 from equistrata.data.derived import FROM, derived_and_declared
-from equistrata.data.questions import asked, refuse_nothing, unanswered
+from equistrata.data.questions import asked, open_question_error, refuse_empty_draft
 from equistrata.data.rules.comparisons import columns_of
 from equistrata.data.schema import Schema, without_open
 from equistrata.data.survey.weight import KEY as SURVEY_WEIGHT
@@ -48,7 +48,7 @@ def load_with_problems(source: str | Path) -> tuple[Schema | None, list[str]]:
     text, where = schema_text(source)
     document = documents.parse(text, f"schema {where}")
     try:
-        refuse_nothing(text, document, where)
+        refuse_empty_draft(text, document, where)
     except InputError as error:
         return None, [str(error)]
     declared = document.get("columns") if isinstance(document, dict) else None
@@ -62,7 +62,7 @@ def load_with_problems(source: str | Path) -> tuple[Schema | None, list[str]]:
     if open_ones and isinstance(document, dict):
         document = without_open(document, open_ones)
     schema, problems = schema_problems(document, where)
-    return schema, [*problems, *(unanswered(name, where) for name in open_ones)]
+    return schema, [*problems, *(open_question_error(name, where) for name in open_ones)]
 
 
 def declared_names(source: str | Path) -> list[str]:

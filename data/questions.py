@@ -66,7 +66,7 @@ def readings(text: str, name: str) -> list[tuple[str, Any]]:
     return [(said, line[name]) for said, line in pairs if isinstance(line, dict) and name in line]
 
 
-def unanswered(name: str, where: str) -> str:
+def open_question_error(name: str, where: str) -> str:
     """Return the error message for a column that is released although its question is open."""
     return (
         f'column {name!r} of schema {where} is a QUESTION: remove "# " from one of the lines that begin with '
@@ -74,7 +74,7 @@ def unanswered(name: str, where: str) -> str:
     )
 
 
-def refuse_nothing(text: str, document: Any, where: str) -> None:
+def refuse_empty_draft(text: str, document: Any, where: str) -> None:
     """Raise an InputError if a draft declares no column, and its columns are only in comments."""
     names = [*asked(text, ()), *_names(_LEFT_OUT, text)]
     if names and isinstance(document, dict) and not document.get("columns"):

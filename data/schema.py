@@ -29,7 +29,7 @@ from equistrata.data.columns.released import released_column
 from equistrata.data.declaration import confirmed, schema_text
 from equistrata.data.derived import FROM, Derived, check_derived, derived_and_declared, refuse_derived
 from equistrata.data.files.dialect import PLAIN, Dialect
-from equistrata.data.questions import asked, refuse_nothing, unanswered
+from equistrata.data.questions import asked, open_question_error, refuse_empty_draft
 from equistrata.data.rules.comparisons import columns_of
 from equistrata.data.rules.impossible import Impossible, ruled
 from equistrata.data.rules.ordered import Ordered, check_order
@@ -166,7 +166,7 @@ class Schema:
                     f"column {name!r} is derived from {source!r} and is released with it; give {source!r} instead"
                 ) from None
             if name in self.default:
-                raise InputError(unanswered(name, repr(self.name))) from None
+                raise InputError(open_question_error(name, repr(self.name))) from None
             raise InputError(f"unknown column {name!r}; schema {self.name!r} has {', '.join(self.names)}") from None
 
     @property
@@ -495,7 +495,7 @@ class Schema:
         """
         text, where = schema_text(source)
         document = documents.parse(text, f"schema {where}")
-        refuse_nothing(text, document, where)
+        refuse_empty_draft(text, document, where)
         declared = document.get("columns") if isinstance(document, dict) else None
         open_ones = asked(text, declared if isinstance(declared, dict) else ())
         return cls.from_dict(without_open(document, open_ones), where, open_ones)

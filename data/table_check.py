@@ -123,7 +123,7 @@ def check_table(path: Path, schema: Schema, declared: Sequence[str], shown: int 
     )
 
 
-def rows_by_reading(path: Path, source: str, schema: Schema | None) -> list[tuple[str, str, int, int]]:
+def count_rows_by_declaration(path: Path, source: str, schema: Schema | None) -> list[tuple[str, str, int, int]]:
     """Count the rows that fit each possible declaration in the open questions of a draft.
 
     Parameters

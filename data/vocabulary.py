@@ -59,7 +59,7 @@ class Vocabulary:
         return np.array([*map(self._code, distinct), NO_CELL], dtype=np.int64)[places]
 
     def _code(self, cell: object) -> int:
-        text = kept_text(cell)
+        text = releasable_text(cell)
         if text is None:
             return NO_CELL if read_cell(cell) is None else UNWRITABLE
         if text not in self._places:
@@ -68,7 +68,7 @@ class Vocabulary:
         return self._places[text]
 
 
-def kept_text(cell: object) -> str | None:
+def releasable_text(cell: object) -> str | None:
     """Return the text of a cell if it can be released, and None otherwise.
 
     A cell can be released if it is a writable text or a whole number.

@@ -110,7 +110,7 @@ TABLES: dict[int, Setting] = {
 }
 
 
-def as_users_would(setting: Setting) -> Setting:
+def with_default_settings(setting: Setting) -> Setting:
     """Return the same setting with the defaults of equistrata.
 
     These are private variances, the best share and order, and θ up to ¼.
@@ -157,7 +157,7 @@ class GaussianSettings:
 
 
 @lru_cache(maxsize=256)
-def settle_gaussian(
+def choose_gaussian_settings(
     rows: int,
     epsilon: float,
     delta: float,
@@ -240,7 +240,7 @@ def compare_table(table: int, settings: Settings) -> Iterator[Comparison]:
     }
     paper = replace(TABLES[table], rounds=settings.runs_of(ROUNDS, QUICK_ROUNDS))
     samples: list[Sample] = []
-    for setting, suffix in ((paper, ""), (as_users_would(paper), ", private variances")):
+    for setting, suffix in ((paper, ""), (with_default_settings(paper), ", private variances")):
         for row in simulate(setting, seed=0, workers=settings.workers):
             samples += [(s, row.method + suffix, row.epsilon, getattr(row, s)) for s in ("coverage", "width")]
     note = f"Made-up people, {paper.rounds:,} rounds. Not private, except for the arms with private variances."
@@ -266,7 +266,8 @@ def _methods(setting: Setting) -> Iterator[_Method]:
     yield _Method("none")
     for epsilon in setting.epsilons:
         first, second = (
-            settle_gaussian(rows, epsilon, setting.delta, setting.mean_share, setting.orders) for rows in setting.arms
+            choose_gaussian_settings(rows, epsilon, setting.delta, setting.mean_share, setting.orders)
+            for rows in setting.arms
         )
         yield _Method("gaussian", epsilon, (first, second))
     for trials, epsilon in product(setting.trials, setting.epsilons):

@@ -21,7 +21,7 @@ from equistrata.inference.counts.noisy_counts import noisy_count
 from equistrata.inference.counts.proportions import exact_power, power, proportion_sizing
 from equistrata.inference.counts.sizing import Law
 from equistrata.privacy.noise import SeededNoise
-from equistrata.stats.laws import BinomialLaplace
+from equistrata.stats.distributions import BinomialLaplace
 from paper.comparison import Comparison, Sample, Settings, compare, read_published
 
 P0, EFFECT, ALPHA, BETA = 0.25, 0.1, 0.05, 0.1
@@ -43,7 +43,7 @@ def rows_of(law: Law | None, epsilon: float) -> int:
     return math.ceil(sizing.classical_rows if law is None else sizing.rows(epsilon, law))
 
 
-def forgotten_noise_errors(rows: int, epsilon: float) -> tuple[float, float]:
+def ignored_noise_errors(rows: int, epsilon: float) -> tuple[float, float]:
     """Compute the exact level and type II error of the classical one-sided test that ignores the noise in a count.
 
     The test rejects above p₀ + z(1 − α/2)√(σ²/rows), where σ² = p̄(1 − p̄) and p̄ = p₀ + effect/2. A larger number of
@@ -133,7 +133,7 @@ def _tables() -> Comparison:
                 factor = sizing.correction_factor(epsilon, law)
                 samples.append((f"K, beta = {beta:g}", law, epsilon, factor))
         for corrected in (None, "normal", "normal-laplace"):
-            errors = forgotten_noise_errors(rows_of(corrected, epsilon), epsilon)
+            errors = ignored_noise_errors(rows_of(corrected, epsilon), epsilon)
             arm = f"K·N rows, {corrected}" if corrected else "N rows"
             samples += [(name, arm, epsilon, e) for name, e in zip(("level", "type II error"), errors, strict=True)]
     title = "Tests of a proportion: K, and the errors of the classical test"

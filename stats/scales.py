@@ -10,7 +10,7 @@ import numpy as np
 
 from equistrata.arrays import Floats
 from equistrata.data.schema import Column
-from equistrata.stats.laws import NOISE_L1
+from equistrata.stats.distributions import NOISE_L1
 
 # For distributions at the two ends of the range or without common values, and for strata without rows.
 WORST_DISTANCE = 1.0

@@ -128,7 +128,7 @@ class Measurement:
 
 
 @dataclass(frozen=True, eq=False)
-class Summed(Measurement):
+class SummedMeasurement(Measurement):
     """A measurement in which each cell is the sum of several measured cells.
 
     Parameters
@@ -151,7 +151,7 @@ class Summed(Measurement):
 
 
 @dataclass(frozen=True, eq=False)
-class Filtered(Summed):
+class FilteredMeasurement(SummedMeasurement):
     """A measurement that is combined with other information about the same marginal.
 
     The information is from former releases of a series (`equistrata.synth.series`), or from the other strata
@@ -160,7 +160,7 @@ class Filtered(Summed):
 
 
 @dataclass(frozen=True, eq=False)
-class Former(Summed):
+class FormerEstimate(SummedMeasurement):
     """An estimate of a marginal that is based only on former releases of a series.
 
     It is not used to estimate the total number of rows.
@@ -168,7 +168,7 @@ class Former(Summed):
 
 
 @dataclass(frozen=True, eq=False)
-class Prediction(Summed):
+class Prediction(SummedMeasurement):
     """A posterior prediction of some cells of a marginal from other measurements.
 
     It is not used to estimate the total number of rows. The values of `sigmas` are infinite for cells without a
@@ -212,7 +212,7 @@ def given(measurement: Measurement, codes: Mapping[str, int]) -> Measurement:
     rest = {n: g for n, g in zip(measurement.columns, measurement.groups, strict=True) if n not in codes}
     place = cells_where(measurement.columns, codes)
     values = measurement.values[place]
-    if isinstance(measurement, Former | Filtered):
+    if isinstance(measurement, FormerEstimate | FilteredMeasurement):
         sigmas = measurement.sigmas[place]
         return type(measurement)(tuple(rest), values, root_mean_square(sigmas), tuple(rest.values()), sigmas=sigmas)
     return Measurement(tuple(rest), values, measurement.sigma, tuple(rest.values()))
@@ -243,7 +243,7 @@ def summed(measurement: Measurement, names: Columns) -> Measurement:
     kept = {n: g for n, g in zip(measurement.columns, measurement.groups, strict=True) if n in names}
     columns, groups = tuple(kept), tuple(kept.values())
     values = measurement.values.sum(rest)
-    if isinstance(measurement, Former | Filtered):
+    if isinstance(measurement, FormerEstimate | FilteredMeasurement):
         sigmas = np.sqrt(np.square(measurement.sigmas).sum(rest))
         return type(measurement)(columns, values, root_mean_square(sigmas), groups, measurement.where, sigmas=sigmas)
     return Measurement(columns, values, measurement.sigma * cells**0.5, groups, measurement.where)
@@ -293,7 +293,7 @@ def has_all_codes(measurement: Measurement, columns: Iterable[str]) -> bool:
     return all(name in groups and groups[name] is None for name in columns)
 
 
-def at_level(schema: Schema, columns: Iterable[str], level: Columns) -> Columns:
+def join_level_columns(schema: Schema, columns: Iterable[str], level: Columns) -> Columns:
     """Join columns with the columns of a level, in the order of the schema.
 
     Parameters
@@ -358,7 +358,7 @@ def total_estimate(measurements: Sequence[Measurement]) -> tuple[float, float]:
     Parameters
     ----------
     measurements : sequence of Measurement
-        The measurements. Items of type `Former` and `Prediction` are ignored.
+        The measurements. Items of type `FormerEstimate` and `Prediction` are ignored.
 
     Returns
     -------
@@ -372,7 +372,7 @@ def total_estimate(measurements: Sequence[Measurement]) -> tuple[float, float]:
     >>> total_estimate([Measurement((), np.array(90.0), 1.0), Measurement(("SEX",), np.array([60.0, 50.0]), 1.0)])
     (96.66666666666667, 0.816496580927726)
     """
-    measurements = [each for each in measurements if not isinstance(each, Former | Prediction)]
+    measurements = [each for each in measurements if not isinstance(each, FormerEstimate | Prediction)]
     for measurement in measurements:
         if measurement.sigma == 0:
             return float(measurement.values.sum()), 0.0

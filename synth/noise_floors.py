@@ -17,7 +17,7 @@ from statistics import mean
 from equistrata.data.schema import Schema
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import gaussian_sigma
-from equistrata.stats.laws import NOISE_L1
+from equistrata.stats.distributions import NOISE_L1
 from equistrata.synth.measurements import Measurement, summed
 
 # The sizes of strata are too noisy to use directly if their noise floor is above the fraction NOISY_SIZES of the rows.

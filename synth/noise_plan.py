@@ -37,7 +37,7 @@ from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SecureNoise, gaussian_sigma
-from equistrata.stats.laws import NOISE_L1
+from equistrata.stats.distributions import NOISE_L1
 from equistrata.synth.measurements import Columns, Measurement, Merging, has_all_codes
 from equistrata.synth.mechanisms.base import Mechanism, Opening, SharingMechanism
 from equistrata.synth.mechanisms.session import Session

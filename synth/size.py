@@ -24,14 +24,14 @@ from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.synth.foreign.base import ForeignSynthesizer
 from equistrata.synth.mechanisms.aim import AIM, ROUNDS
-from equistrata.synth.mechanisms.base import Mechanism, serving_all
+from equistrata.synth.mechanisms.base import Mechanism, shared_mechanism
 from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.mst import FIRST_TREE_CELLS, MST
 from equistrata.synth.models.coarsening import merged_sizes
 from equistrata.synth.models.estimation import check_cells, model_cliques
 from equistrata.synth.models.junction_tree import CELL_BYTES, cells_in, tree_cells
-from equistrata.synth.models.possible import Possible
+from equistrata.synth.models.possible import FeasibleCodes
 from equistrata.synth.strata.shrinkage import MOST_STRATA
 
 FITTING_BYTES = 100  # per cell of a model, during estimation
@@ -117,7 +117,7 @@ def size(mechanism: Mechanism, strata: Strata, shrinkage: bool = True) -> Size:
         If a fit could fail after its budget is spent, because a model or table could be larger than the mechanism
         allows.
     """
-    count, columns, at_once = len(strata.keys), len(strata.schema.names), serving_all(mechanism) is not None
+    count, columns, at_once = len(strata.keys), len(strata.schema.names), shared_mechanism(mechanism) is not None
     found = [_found(mechanism, schema) for schema in ([strata.schema] if at_once else _rests(strata))]
     memories, options, models, seconds = zip(*found, strict=True)
     fits, marginals, fitting = count, 2 * columns, count * (max(seconds) + _Seconds.FIT)
@@ -203,7 +203,7 @@ def _aim(mechanism: AIM, schema: Schema) -> _Found:
 
 def _gem(mechanism: GEM, schema: Schema) -> _Found:
     sizes = schema.sizes
-    Possible.of(schema)  # raises InputError if the possible combinations are too many to list
+    FeasibleCodes.of(schema)  # raises InputError if the possible combinations are too many to list
     degrees = range(2, mechanism.degree + 1)
     candidates = sum(comb(len(sizes), n) for n in degrees)
     if candidates <= _FEW:

@@ -18,7 +18,7 @@ from equistrata.arrays import Floats
 from equistrata.data.strata import Key, Strata
 from equistrata.data.texts.json_documents import MOST_BYTES_OF_NUMBERS, read_json
 from equistrata.errors import InputError
-from equistrata.synth.measurements import Columns, Filtered, Former, Measurement, Merging, Where
+from equistrata.synth.measurements import Columns, FilteredMeasurement, FormerEstimate, Measurement, Merging, Where
 
 MEASUREMENTS_FORMAT = "equistrata measurements 1"
 MARGINAL = {"columns": [str], "groups": [(None, [int])], "shape": [int], "values": [float], "where?": {str: int}}
@@ -47,8 +47,10 @@ def save_measurements(measurements: Sequence[Measurement], path: Path) -> None:
                 "shape": list(m.values.shape),
                 "values": [int(v) if float(v).is_integer() else v for v in m.values.ravel().tolist()],
                 **({"where": dict(m.where)} if m.where else {}),
-                **({"sigmas": m.sigmas.ravel().tolist()} if isinstance(m, Former | Filtered) else {}),
-                **({"former": True} if isinstance(m, Former) else {}),
+                **(
+                    {"sigmas": m.sigmas.ravel().tolist()} if isinstance(m, FormerEstimate | FilteredMeasurement) else {}
+                ),
+                **({"former": True} if isinstance(m, FormerEstimate) else {}),
                 **({} if math.isnan(m.choices) else {"choices": m.choices}),
             }
             for m in measurements
@@ -135,7 +137,7 @@ def _read(entry: Mapping[str, Any]) -> Measurement:
     about = columns, values, float(entry["sigma"]), groups, where, float(entry.get("choices", math.nan))
     if "sigmas" not in entry:
         return Measurement(*about)
-    return (Former if entry.get("former") else Filtered)(*about, sigmas=shaped(entry, "sigmas"))
+    return (FormerEstimate if entry.get("former") else FilteredMeasurement)(*about, sigmas=shaped(entry, "sigmas"))
 
 
 def marginal_in(entry: Mapping[str, Any]) -> tuple[Columns, Floats, tuple[Merging, ...], Where]:

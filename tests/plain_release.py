@@ -44,7 +44,7 @@ def fit_all(plan, work, budgets, noise, pool):
         fitting.shrink(plan, work)
         for i, key in enumerate(plan.strata.keys):
             fitting.model_one(work, i, plan.mechanism, plan.strata.rest(key))
-    equistrata.flows.release.flow.joining(plan, work)()
+    equistrata.flows.release.flow.join_job(plan, work)()
 
 
 @contextmanager

@@ -52,7 +52,7 @@ def fit_all(plan, work, budgets, noise, pool):
             fitting.shrink(plan, work)
         for i, key in enumerate(plan.fitted.keys):
             pool.submit(partial(fitting.model_one, work, i, plan.mechanism, plan.strata.rest(key))).result()
-    pool.submit(equistrata.flows.release.flow.joining(plan, work)).result()
+    pool.submit(equistrata.flows.release.flow.join_job(plan, work)).result()
 
 
 class Frozen(datetime):

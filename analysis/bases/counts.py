@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from equistrata.analysis.axes import Merged, nests
+from equistrata.analysis.axes import Merged, has_nested_groups
 from equistrata.analysis.uncertainty.apart import StratumCounts
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.uncertainty.least_squares import LeastSquares
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
-from equistrata.synth.measurements import Columns, Measurement, at_level
+from equistrata.synth.measurements import Columns, Measurement, join_level_columns
 from equistrata.synth.models.coarsening import Coarsening
 
 
@@ -36,7 +36,7 @@ class MeasuredCounts:
     def by_strata(self, columns: Columns) -> Columns:
         """Return the columns, and the columns that define strata if the strata were measured separately."""
         strata = self.evidence.strata
-        return at_level(strata.schema, columns, strata.columns) if self.apart else columns
+        return join_level_columns(strata.schema, columns, strata.columns) if self.apart else columns
 
     def values(self, merged: Merged = ()) -> list[Floats]:
         """Return the values of the measurements that are used by `table`."""
@@ -75,4 +75,4 @@ class MeasuredCounts:
         if not merged:
             return self.evidence.strata.schema, list(self.evidence.all)
         coarse = Coarsening(self.evidence.strata.schema, dict(merged))
-        return coarse.schema, [coarse.coarse(each) for each in self.evidence.all if nests(each, merged)]
+        return coarse.schema, [coarse.coarse(each) for each in self.evidence.all if has_nested_groups(each, merged)]

@@ -14,7 +14,7 @@ from equistrata.analysis.axes import Merged
 from equistrata.analysis.bases.counts import MeasuredCounts
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.uncertainty.learned import ModelMisfit
-from equistrata.analysis.uncertainty.replicates import Replicate, Replicating
+from equistrata.analysis.uncertainty.replicates import Replicate, ReplicateGenerator
 from equistrata.analysis.uncertainty.weight_law import law_of, measured_weight, redrawn_laws, weight_column
 from equistrata.arrays import Floats
 from equistrata.data.survey.controls import Controls
@@ -94,7 +94,7 @@ class AnswerSources:
         return list(self.replicates(self.count, workers))
 
     def replicates(self, count: int, workers: int | None = None) -> Iterator[Replicate]:
-        """Generate replicates, computed by several processes as in `Replicating.models`.
+        """Generate replicates, computed by several processes as in `ReplicateGenerator.models`.
 
         The first `self.count` replicates are stored. If `workers` is None, the attribute `workers` is used.
         """
@@ -102,7 +102,7 @@ class AnswerSources:
         places = range(len(known), count)
         stored = (self.stored[place] for place in places if place < len(self.stored))
         fresh = range(max(len(known), len(self.stored)), count)
-        made_again = Replicating(self.evidence, self.seed).models(fresh, workers or self.workers)
+        made_again = ReplicateGenerator(self.evidence, self.seed).models(fresh, workers or self.workers)
         progress = self.progress or (report_in_notebook if fresh and in_notebook() else None)
         for place, made in zip(places, chain(stored, made_again), strict=True):
             if place == len(self._replicated) < self.count:

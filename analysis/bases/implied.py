@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from equistrata.analysis.axes import nests
+from equistrata.analysis.axes import has_nested_groups
 from equistrata.analysis.bases.grounds import AnswerSources, table_of
 from equistrata.analysis.bases.measured import LEAST_ROWS, sampling, span
 from equistrata.analysis.bases.misfits import measured_groups, misfit_parts
-from equistrata.analysis.bases.weights import times_by_model, weight_errors
+from equistrata.analysis.bases.weights import model_weight_ratios, weight_errors
 from equistrata.analysis.derived import parts_of
 from equistrata.analysis.questions import Question
 from equistrata.arrays import Floats
@@ -78,7 +78,7 @@ class ModelErrors:
 
         def by(model: StratifiedModel, counts: Floats) -> Floats:
             """Compute answers from a model's counts and from the survey weights of this model."""
-            times = 1.0 if asked.weight is None else asked.by_group(schema, times_by_model(model, asked.weight))
+            times = 1.0 if asked.weight is None else asked.by_group(schema, model_weight_ratios(model, asked.weight))
             return answers(agreeing(counts.ravel() * times))
 
         counts = sums(table, values_of).ravel()
@@ -186,7 +186,7 @@ def _measured_sums(grounds: AnswerSources, asked: Question) -> Callable[[Floats,
     known = grounds.counts.table(columns, level_of) if read else None
     if known is None or known.missing.size:
         return lambda table, values: table
-    level = [nests(each, level_of) for each in grounds.evidence.all]
+    level = [has_nested_groups(each, level_of) for each in grounds.evidence.all]
     coarse = Coarsening(grounds.evidence.strata.schema, dict(level_of))
 
     def summed(table: Floats, values: Sequence[Floats]) -> Floats:

@@ -18,14 +18,14 @@ from equistrata.analysis.bases.weights import weight_errors
 from equistrata.analysis.derived import parts_of
 from equistrata.analysis.questions import Question, broadcast_functionals
 from equistrata.arrays import Floats
+from equistrata.stats.distributions import upper_end
 from equistrata.stats.fieller import Spread, ratio_interval, unbounded_limits
-from equistrata.stats.laws import upper_end
 from equistrata.synth.measurements import Columns
 
 LEAST_ROWS = 1.0
 
 
-class Counted(Protocol):
+class TableCounts(Protocol):
     """A protocol for measured counts of cells. It is implemented by `LeastSquares` and `StratumCounts`."""
 
     @property
@@ -151,7 +151,7 @@ class _Sums:
     own: Floats
 
     @classmethod
-    def of(cls, grounds: AnswerSources, asked: Question, table: Counted) -> _Sums:
+    def of(cls, grounds: AnswerSources, asked: Question, table: TableCounts) -> _Sums:
         schema, below = grounds.evidence.strata.schema, asked.top if asked.bottom is None else asked.bottom
         wide = (asked.top, below, asked.squares, asked.sampling_times(schema)[None])
         top, bottom, squares, times = (
@@ -168,7 +168,7 @@ class _Sums:
 
 
 def _ratio(
-    kept: float, sums: _Sums, table: Counted, place: int, counted: bool, level: float, sampled: float
+    kept: float, sums: _Sums, table: TableCounts, place: int, counted: bool, level: float, sampled: float
 ) -> tuple[float, ...]:
     z = float(scipy.special.ndtri((1 + level) / 2))
     top, bottom, counts = sums.top[place], sums.bottom[place], sums.counts

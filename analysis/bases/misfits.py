@@ -22,7 +22,7 @@ from equistrata.analysis.questions import Question
 from equistrata.analysis.uncertainty.misfit import misfit_variance, strata_with, with_margins
 from equistrata.arrays import Floats
 from equistrata.data.units.unit import UNIT_ROWS
-from equistrata.synth.measurements import Columns, at_level, cells_where, sum_groups
+from equistrata.synth.measurements import Columns, cells_where, join_level_columns, sum_groups
 from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.models.columns.merging import merge_codes
 
@@ -74,7 +74,7 @@ def _lacking(grounds: AnswerSources, asked: Question, table: Floats) -> Floats |
         return None
     if not measured:
         return table
-    wide = at_level(strata.schema, columns, strata.columns)
+    wide = join_level_columns(strata.schema, columns, strata.columns)
     model = table_of(evidence.model, wide, asked.merged)
     found = np.zeros_like(model)
     for key in strata.keys:

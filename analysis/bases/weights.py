@@ -55,7 +55,9 @@ def survey_weight(grounds: AnswerSources, columns: Columns, merged: Merged) -> S
     return SurveyWeight(name, groups, shares, numbers, float(law @ numbers / law.sum()))
 
 
-def about_people(schema: Schema, asked: Question, weight: SurveyWeight, controls: Controls | None = None) -> Question:
+def question_about_people(
+    schema: Schema, asked: Question, weight: SurveyWeight, controls: Controls | None = None
+) -> Question:
     """Convert a question about rows into a question about people.
 
     Parameters
@@ -176,7 +178,7 @@ def _moved(grounds: AnswerSources, weight: SurveyWeight) -> Floats:
     return np.asarray(moved / np.sqrt(len(moved)))
 
 
-def times_by_model(model: StratifiedModel, weight: SurveyWeight) -> Floats:
+def model_weight_ratios(model: StratifiedModel, weight: SurveyWeight) -> Floats:
     """Return the ratio of a model's mean weight to the question's mean weight in each group."""
     own = _means(weight, np.maximum(model.marginal((weight.column,)), 0.0))
     return np.divide(own, weight.mean, out=np.ones(len(own)), where=weight.mean > 0)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells, relation_errors
+from equistrata.analysis.cells import CELLS, CellEstimates, kept_relations, noisy_cells, relation_errors
 from equistrata.analysis.expected import served
 from equistrata.analysis.release import Release
 from equistrata.data.table import CodedTable
@@ -29,22 +29,23 @@ _PARTS = (
 def companion_faults(release: Release) -> Iterator[str]:
     """Check `cells.csv`, the expected errors of relations, and the expected errors of groups.
 
-    Cards in an earlier format are not checked, because they used other formulas. In this case, `unseen` reports it.
+    Cards in an earlier format are not checked, because they used other formulas. In this case, `unchecked_properties`
+    reports it.
     """
     if earlier_format(release.card.get("format")):
         return
-    solved, path = Solved.of(release.evidence), release.folder / CELLS
+    solved, path = CellEstimates.of(release.evidence), release.folder / CELLS
     said = (release.card.get("relations") or {}).get("expected")
     if path.exists() and not _same_cells(pd.read_csv(path, dtype=str), noisy_cells(release.evidence, solved=solved)):
         yield f"{CELLS} does not follow from the measurements"
     if said is not None and not _same_errors(said, relation_errors(release.evidence, solved)):
         yield "the expected errors of relations on the card do not follow from the measurements"
     said = release.card.get("served")
-    if said is not None and not _same_served(said, served(release.evidence)):
+    if said is not None and not _same_group_errors(said, served(release.evidence)):
         yield "the expected errors of groups on the card do not follow from the measurements"
 
 
-def kept_faults(release: Release, table: CodedTable) -> Iterator[str]:
+def kept_relation_faults(release: Release, table: CodedTable) -> Iterator[str]:
     """Check that the relations which the card calls kept follow from the measurements and the rows in `table`.
 
     Cards that were made before 2026-11-27 list all measured relations instead.
@@ -54,11 +55,11 @@ def kept_faults(release: Release, table: CodedTable) -> Iterator[str]:
         yield "the relations that the card lists as kept do not follow from the measurements and the rows"
 
 
-def lacking_faults(release: Release) -> Iterator[str]:
+def missing_part_faults(release: Release) -> Iterator[str]:
     """Check that no required part of the card is missing.
 
-    Cards in an earlier format are not checked, and `unseen` reports that parts may be missing. If the format of a card
-    was changed to an earlier one, the card cannot be distinguished from a card of an earlier version.
+    Cards in an earlier format are not checked, and `unchecked_properties` reports that parts may be missing. If the
+    format of a card was changed to an earlier one, the card cannot be distinguished from a card of an earlier version.
     """
     said = release.card.get("format")
     if earlier_format(said) or (isinstance(said, int) and said > CARD_FORMAT):
@@ -88,12 +89,12 @@ def earlier_format(said: Any) -> bool:
     return said is None or (isinstance(said, int) and not isinstance(said, bool) and 1 <= said < CARD_FORMAT)
 
 
-def served_earlier(release: Release) -> bool:
+def has_earlier_group_errors(release: Release) -> bool:
     """Return True if the card was made by a version with another model of groups."""
     return release.card.get("served") is not None and earlier_format(release.card.get("format"))
 
 
-def _same_served(said: Any, own: dict[str, Any]) -> bool:
+def _same_group_errors(said: Any, own: dict[str, Any]) -> bool:
     """Return True if the expected errors of groups on a card equal the computed ones.
 
     A tolerance allows for differences between machines.

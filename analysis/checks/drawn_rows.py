@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.analysis.checks.companions import served_earlier
+from equistrata.analysis.checks.companions import has_earlier_group_errors
 from equistrata.analysis.contents.known_means import known_means
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.groups import group_shares, measured_groups
@@ -37,14 +37,14 @@ def rows_faults(release: Release, table: CodedTable) -> Iterator[str]:
     """Yield a sentence for each difference between the rows in `table` and the measurements.
 
     Models of earlier versions are not checked, and neither are the months of a series, which also depend on earlier
-    months (see `rows_unseen`). If the strata were measured separately, only their sizes are checked, because fitting
+    months (see `rows_unchecked`). If the strata were measured separately, only their sizes are checked, because fitting
     all models would take too long.
     """
     evidence, rows = release.evidence, len(table)
     strata = evidence.strata
     place = strata.index(table.select(strata.columns)) if strata.columns else np.zeros(rows, dtype=np.intp)
     sizes = np.bincount(place, minlength=len(strata.keys)).astype(float)
-    if rows_unseen(release):
+    if rows_unchecked(release):
         if _measured_apart(release):
             total = sum(max(total_estimate(found)[0], 0.0) for found in evidence.measured.values())
             yield from _sizes(release, sizes, noisy_weights(strata, evidence.measured), total)
@@ -156,10 +156,10 @@ def _far(found: Floats, expected: Floats, times: float = SAMPLED, apart: float =
     return bool(0.5 * np.abs(found - expected).sum() / rows > times * sampled + apart + (found.size + changed) / rows)
 
 
-def rows_unseen(release: Release) -> bool:
+def rows_unchecked(release: Release) -> bool:
     """Return True if the rows cannot be compared with a model that is fitted again."""
     if release.schema.expanded_by is None:
         seen = bool(release.card.get("served"))
     else:  # with control totals, rows are drawn by cell
         seen = release.controls is None and set(release.evidence.measured) == {()}
-    return not seen or served_earlier(release) or bool(release.card.get("series"))
+    return not seen or has_earlier_group_errors(release) or bool(release.card.get("series"))

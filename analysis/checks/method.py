@@ -1,7 +1,7 @@
 """Checks that the method on the card agrees with the settings and the measurements.
 
 Only cards with the current format are checked, because the cards of earlier versions described the method in a
-different way. In this case, `unseen` reports it.
+different way. In this case, `unchecked_properties` reports it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def method_faults(release: Release) -> Iterator[str]:
     alone = set(names).difference(*together) if len(names) > 1 else set()
     if sorted(map(tuple, relations["not_measured"])) != sorted(other) or set(relations["alone"]) != alone:
         yield "the pairs of columns that the card lists as not measured do not match the measurements"
-    if not _priced_so(release):
+    if not _has_choice_share(release):
         yield f"the measurements were not selected by {card['mechanism']}, which has other costs of selection"
 
 
@@ -76,7 +76,7 @@ def _ours(release: Release) -> bool:
     return not is_foreign(str(release.card["config"]["synthesizer"]))
 
 
-def _priced_so(release: Release) -> bool:
+def _has_choice_share(release: Release) -> bool:
     """Return True if the cost of choices is the share of the measurement's cost that the mechanism uses.
 
     MST does not have a fixed share. The check fails if all of its choices have the share of another mechanism, unless

@@ -46,8 +46,8 @@ def known_means(schema: Schema, strata: Strata, means: Mapping[str, Any], public
             chosen = next((each for each in estimates.values() if "strata" in each), next(iter(estimates.values())))
             if chosen.get("sigma", {}).get("too_small"):
                 continue
-            found += known_of(name, strata, chosen, public)
-    return [each for each in found if _told(each, schema[each.column])]
+            found += known_means_of_column(name, strata, chosen, public)
+    return [each for each in found if _is_informative(each, schema[each.column])]
 
 
 def has_own_numbers(column: Column) -> bool:
@@ -68,7 +68,7 @@ def has_own_numbers(column: Column) -> bool:
     return _draws(column) and column.missing in beside
 
 
-def known_of(name: str, strata: Strata, estimate: Mapping[str, Any], public: bool) -> Iterator[KnownMean]:
+def known_means_of_column(name: str, strata: Strata, estimate: Mapping[str, Any], public: bool) -> Iterator[KnownMean]:
     """Yield the mean over all rows and the means of the existing strata.
 
     Parameters
@@ -96,7 +96,7 @@ def known_of(name: str, strata: Strata, estimate: Mapping[str, Any], public: boo
             yield KnownMean(name, labels[label], *(each[end] for end in ("value", "lower", "upper")))
 
 
-def _told(mean: KnownMean, column: Column) -> bool:
+def _is_informative(mean: KnownMean, column: Column) -> bool:
     """Return True if the interval of a mean is narrower than the declared bounds.
 
     Otherwise, the mean consists only of noise, so rows should not be adjusted to it.

@@ -25,14 +25,14 @@ def read_evidence(folder: Path, card: Mapping[str, Any], strata: Strata) -> Evid
 
     Raises InputError if there are no measurements, or if they do not agree with the schema.
     """
-    check_keeps(card)
+    check_publishes_measurements(card)
     made = mechanism(card["config"]["synthesizer"], "mbi" if card.get("engine") == "mbi" else "numpy")
     found = load_all_measurements(strata, folder / "measurements")
     check_measured((each for part in found.values() for each in part), strata.schema, folder)
     return Evidence.of(strata, found, made, shrinkage=card["shrinkage"], held_out=card.get("held_out", 0.0))
 
 
-def check_keeps(card: Mapping[str, Any]) -> None:
+def check_publishes_measurements(card: Mapping[str, Any]) -> None:
     """Raise InputError for a foreign synthesizer, which does not publish measurements. Its code is not run."""
     if is_foreign(name := card["config"]["synthesizer"]):
         raise InputError(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from equistrata.analysis.uncertainty.evidence import Evidence
-from equistrata.analysis.uncertainty.replicates import Replicate, Replicating
+from equistrata.analysis.uncertainty.replicates import Replicate, ReplicateGenerator
 from equistrata.data.texts.manifest import MODELS
 from equistrata.synth.strata.model import StratifiedModel
 
@@ -47,7 +47,7 @@ def write_models(
     place.mkdir()
     evidence.fitted.save(place / _FITTED)
     progress(0, count)
-    for number, (model, _) in enumerate(Replicating(evidence).models(range(count), workers), start=1):
+    for number, (model, _) in enumerate(ReplicateGenerator(evidence).models(range(count), workers), start=1):
         model.save(place / _name(number))
         progress(number, count)
 
@@ -68,8 +68,8 @@ class StoredReplicates(Sequence[Replicate]):
     files: tuple[Path, ...]
 
     @cached_property
-    def _replicating(self) -> Replicating:
-        return Replicating(self.evidence)
+    def _replicating(self) -> ReplicateGenerator:
+        return ReplicateGenerator(self.evidence)
 
     def __len__(self) -> int:
         return len(self.files)
@@ -122,7 +122,7 @@ def models_faults(folder: Path, evidence: Evidence, count: int) -> Iterator[str]
         return
     elif not _close(stored.fitted, evidence.fitted):
         yield f"{MODELS}/{_FITTED} does not follow from the measurements"
-    elif replicates and not _close(replicates[0][0], next(iter(Replicating(evidence).models([0])))[0]):
+    elif replicates and not _close(replicates[0][0], next(iter(ReplicateGenerator(evidence).models([0])))[0]):
         yield f"the replicates in {MODELS} do not follow from the measurements"
 
 

@@ -71,13 +71,13 @@ def replicate_weights(
             f"the survey weight {weight!r} adds up to zero, so replicate weights cannot be made; use tables instead"
         )
     names, numbers = weight_names(rows, weight, count), drawn_numbers(schema[weight])
-    before = people_of(fitted, weight, numbers, parts)
+    before = weighted_totals(fitted, weight, numbers, parts)
     scale = weights.sum() / max(float(fitted.marginal((weight,)) @ numbers), 1e-12)
     # If there are more rows than in the private table, the additional rows are not an additional sample.
     spread = design_effect * max(1.0, len(rows) / max(fitted.total, 1.0))
     rng = np.random.default_rng([answers.seed, 5])
     models = answers.replicates(min(count, MODELS), workers)
-    moves = [people_of(model, weight, numbers, parts) for model, _ in models]
+    moves = [weighted_totals(model, weight, numbers, parts) for model, _ in models]
     controls, found = answers.controls, {}
     for place, name in enumerate(names):
         after = moves[place % len(moves)]
@@ -140,7 +140,9 @@ def group_effects(
     return found
 
 
-def people_of(model: StratifiedModel, weight: str, numbers: Floats, parts: Sequence[MeasuredCells]) -> list[Floats]:
+def weighted_totals(
+    model: StratifiedModel, weight: str, numbers: Floats, parts: Sequence[MeasuredCells]
+) -> list[Floats]:
     """Return the weighted total of each cell in a model as a flat array.
 
     The weight of each code is given by `numbers`.

@@ -167,7 +167,7 @@ def _linear(grounds: AnswerSources, asked: Regression) -> tuple[Floats, Floats] 
 
 
 @dataclass(frozen=True, eq=False)
-class _Modelled:
+class _ModelCoefficients:
     """Coefficients that are computed from the model, each array of shape (terms,) unless stated otherwise.
 
     Attributes
@@ -195,7 +195,7 @@ class _Modelled:
     assumed: Sequence[Floats]
 
 
-def _from_models(grounds: AnswerSources, asked: Regression, whole: bool) -> _Modelled:
+def _from_models(grounds: AnswerSources, asked: Regression, whole: bool) -> _ModelCoefficients:
     """Compute coefficients from the model's table and from the measured sums of terms times outcome."""
     rng, known_counts = np.random.default_rng(grounds.seed + 1), grounds.counts
     wide = known_counts.by_strata(asked.columns)
@@ -225,7 +225,7 @@ def _from_models(grounds: AnswerSources, asked: Regression, whole: bool) -> _Mod
     assumed = list(_apart_tables(grounds, asked, counts))
     far = sum((asked.coefficients(each, known[1]) - value) ** 2 for each in assumed)
     variance = np.asarray(((np.array(drawn) - truth) ** 2).mean(0) + far)
-    return _Modelled(value, variance, settled, shaken, known, draws, assumed)
+    return _ModelCoefficients(value, variance, settled, shaken, known, draws, assumed)
 
 
 def _apart_tables(grounds: AnswerSources, asked: Regression, counts: Floats) -> Iterator[Floats]:

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from equistrata.analysis.axes import codes_of, named, outer_names
+from equistrata.analysis.axes import codes_of, named, outer_column_names
 from equistrata.analysis.questions import MOST_CELLS, Of, broadcast_functionals, check_words, code_numbers
 from equistrata.analysis.regression.moments import Term
 from equistrata.arrays import Floats
@@ -95,7 +95,7 @@ class Regression:
         on, pairs = interactions(schema, on)
         given = [of] if isinstance(of, str) else list(of or ())
         unknown = [name for name in (*given, *on) if name not in schema.names]
-        if unknown and unknown[0] in outer_names(schema):
+        if unknown and unknown[0] in outer_column_names(schema):
             raise InputError(
                 f"a regression cannot use {unknown[0]!r}, because a column within it determines it; give that column "
                 f"instead, or ask for proportions, means or differences by {unknown[0]!r}"
@@ -217,7 +217,7 @@ class Regression:
         """Fit a logistic regression in which one coefficient is fixed at its start value."""
         return self._fitted(counts, products, start, np.arange(len(start)) != place)[0]
 
-    def apart_from_others(self, weights: Floats, place: int) -> Floats:
+    def orthogonal_combination(self, weights: Floats, place: int) -> Floats:
         """Return the combination of terms that is orthogonal to all terms except one, shape (terms,).
 
         The factor of the term at `place` is 1.

@@ -10,7 +10,7 @@ from equistrata.analysis.bases.counts import MeasuredCounts
 from equistrata.analysis.uncertainty.least_squares import NOT_MEASURED
 from equistrata.analysis.uncertainty.misfit import table_effects
 from equistrata.arrays import Floats
-from equistrata.synth.measurements import Columns, at_level, cells_where
+from equistrata.synth.measurements import Columns, cells_where, join_level_columns
 from equistrata.synth.strata.model import StratifiedModel
 
 
@@ -57,7 +57,7 @@ def draw_disturbed_table(
 def _noise(known: MeasuredCounts, columns: Columns, codes: dict[str, int] | None = None) -> Floats:
     """Return the variance of the measured counts over some columns, within a stratum if its codes are given."""
     strata = known.evidence.strata
-    wide = columns if codes is None else at_level(strata.schema, columns, strata.columns)
+    wide = columns if codes is None else join_level_columns(strata.schema, columns, strata.columns)
     found = known.table(wide)
     if found is not None:
         variance = found.variance.reshape(found.shape)

@@ -73,7 +73,7 @@ def score_interval(
         start = best.copy()
         start[place] = at
         chance = scipy.special.expit(asked.design @ asked.held(counts, products, start, place))
-        along = asked.apart_from_others(weights * chance * (1 - chance), place)
+        along = asked.orthogonal_combination(weights * chance * (1 - chance), place)
         pulled = asked.design @ along
         off = sums @ along - tables @ (chance * pulled)
         variance = float(share @ off**2 + sampled * (weights * (asked.outcome - chance) ** 2) @ pulled**2)

@@ -45,7 +45,7 @@ def series_faults(releases: Mapping[int, Release], horizon: int) -> list[str]:
     return found
 
 
-def own_rho(release: Release) -> float:
+def month_rho(release: Release) -> float:
     """Return the price ρ of a month without the other months, according to its card."""
     return float(own_price(release.card)["rho"])
 
@@ -66,8 +66,8 @@ def _sums(releases: Mapping[int, Release], horizon: int, month: int, release: Re
     if month - 1 in releases:
         before = float(releases[month - 1].card["series"]["so_far"]["rho"])
     own = series["so_far"]["rho"] - (before or 0.0)
-    if before is not None and not math.isclose(own, own_rho(release), rel_tol=1e-6):
-        yield f"costs ρ = {own_rho(release):.6g}, but the series grew by {own:.6g}: a release between was not counted"
+    if before is not None and not math.isclose(own, month_rho(release), rel_tol=1e-6):
+        yield f"costs ρ = {month_rho(release):.6g}, but the series grew by {own:.6g}: a release between was not counted"
 
 
 def _chain(

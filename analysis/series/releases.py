@@ -12,11 +12,11 @@ from typing import Any
 
 import pandas as pd
 
-from equistrata.analysis.axes import has_asked
+from equistrata.analysis.axes import has_names_and_values
 from equistrata.analysis.headings import IN_MONTHS, heading
 from equistrata.analysis.questions import Of
 from equistrata.analysis.release import Release
-from equistrata.analysis.series.checks import own_rho, series_faults
+from equistrata.analysis.series.checks import month_rho, series_faults
 from equistrata.analysis.series.revised import revised_months
 from equistrata.analysis.verify import has_measurements
 from equistrata.errors import InputError
@@ -98,7 +98,7 @@ class SeriesOfReleases:
         The columns are `month`, `folder`, `rho`, and the total price so far, `rho_so_far` and `epsilon_so_far`.
         """
         lines = [
-            (month, str(release.folder), own_rho(release), _said(release)["rho"], _said(release)["epsilon"])
+            (month, str(release.folder), month_rho(release), _said(release)["rho"], _said(release)["epsilon"])
             for month, release in self.releases.items()
         ]
         return pd.DataFrame(lines, columns=["month", "folder", "rho", "rho_so_far", "epsilon_so_far"])
@@ -148,7 +148,9 @@ class SeriesOfReleases:
             raise InputError(f"{statistic!r} cannot be estimated by month; choose among {', '.join(COURSES)}")
         values = {**(of if isinstance(of, Mapping) else {}), **(where or {})}
         names = [*([of] if isinstance(of, str) else []), *([by] if isinstance(by, str) else by)]
-        asked = [month for month, release in self.releases.items() if has_asked(release.schema, names, values)]
+        asked = [
+            month for month, release in self.releases.items() if has_names_and_values(release.schema, names, values)
+        ]
         people = {self.releases[month].schema.survey_weight is not None for month in asked or self.releases}
         if len(people) == 2 and weighted is None:
             raise InputError(

@@ -13,10 +13,10 @@ from equistrata.analysis.headings import IN_REVISED, heading
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.arrays import Floats
-from equistrata.synth.measurements import Former
+from equistrata.synth.measurements import FormerEstimate
 from equistrata.synth.series.drift import Month, filter_month
-from equistrata.synth.series.smoothing import smoothed
-from equistrata.synth.series.state import State, of_strata
+from equistrata.synth.series.smoothing import smooth_states
+from equistrata.synth.series.state import State, combine_strata
 
 
 def revised_months(releases: Mapping[int, Release], chain: Sequence[int]) -> pd.DataFrame:
@@ -28,7 +28,7 @@ def revised_months(releases: Mapping[int, Release], chain: Sequence[int]) -> pd.
     months, before = list[Month](), releases[chain[0]]
     for number in chain:
         release = releases[number]
-        strata, own = release.strata, of_strata(release.strata, release.evidence.measured)
+        strata, own = release.strata, combine_strata(release.strata, release.evidence.measured)
         if first is None:
             first = State.of(number, own)
         else:
@@ -40,7 +40,7 @@ def revised_months(releases: Mapping[int, Release], chain: Sequence[int]) -> pd.
     states = [first, *(month.state for month in months)]
     lines = [
         _cells(releases[number].evidence, number, then, now)
-        for number, state, revised in zip(chain, states, smoothed(first, months), strict=True)
+        for number, state, revised in zip(chain, states, smooth_states(first, months), strict=True)
         for then, now in zip(state.known, revised, strict=True)
     ]
     names = dict.fromkeys(name for number in chain for name in releases[number].strata.schema.names)
@@ -49,7 +49,7 @@ def revised_months(releases: Mapping[int, Release], chain: Sequence[int]) -> pd.
     return pd.concat(lines, ignore_index=True).reindex(columns=["month", "columns", *headings, *numbers])
 
 
-def _cells(evidence: Evidence, month: int, then: Former, now: Former) -> pd.DataFrame:
+def _cells(evidence: Evidence, month: int, then: FormerEstimate, now: FormerEstimate) -> pd.DataFrame:
     """Return the rows of one marginal for `revised_months`. The counts include the rows that were held out."""
     schema, held_out = evidence.strata.schema, evidence.held_out
     places = np.indices(then.values.shape).reshape(then.values.ndim, then.values.size)

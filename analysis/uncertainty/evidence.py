@@ -23,7 +23,7 @@ from equistrata.stats.threads import one_thread
 from equistrata.synth.measurements import Columns, Measurement, total_estimate
 from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism
 from equistrata.synth.models.estimation import MirrorDescent
-from equistrata.synth.strata.fitting import StrataMeasurements, cut_strata
+from equistrata.synth.strata.fitting import StrataMeasurements, model_strata
 from equistrata.synth.strata.model import StratifiedModel, noisy_weights, rows_of_units
 from equistrata.synth.strata.shrinkage import predict_from_others
 
@@ -191,7 +191,7 @@ class Evidence:
         mechanism = self.mechanism
         if set(measured) == {()} and self.strata.columns:
             engine = mechanism.engine if isinstance(mechanism, SharingMechanism) else MirrorDescent()
-            return cut_strata(self.strata, measured[()], engine, self.shrinkage)
+            return model_strata(self.strata, measured[()], engine, self.shrinkage)
         borrowing = self.shrinkage and len(self.strata.keys) > 1
         extras = predict_from_others(self.strata, measured) if borrowing else {key: [] for key in measured}
         models = {

@@ -16,8 +16,8 @@ import numpy as np
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.uncertainty.least_squares import NOT_MEASURED, LeastSquares
 from equistrata.arrays import Floats
-from equistrata.stats.laws import NOISE_L1
-from equistrata.synth.measurements import Measurement, Merging, at_level, has_all_codes, sum_groups
+from equistrata.stats.distributions import NOISE_L1
+from equistrata.synth.measurements import Measurement, Merging, has_all_codes, join_level_columns, sum_groups
 from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.models.columns.alone import tree_of
 from equistrata.synth.strata.model import StratifiedModel
@@ -84,7 +84,7 @@ def group_shares(evidence: Evidence, model: StratifiedModel, name: str, counted:
     """Return the shares of a column in a model, and its measured counts unless `counted` is False."""
     schema, strata = evidence.strata.schema, evidence.strata
     published: Sequence[Measurement] = evidence.all
-    columns = at_level(schema, (name,), strata.columns)
+    columns = join_level_columns(schema, (name,), strata.columns)
     table, groups = model.marginal(columns), measured_groups(evidence, name)
     codes = table
     if groups is not None:

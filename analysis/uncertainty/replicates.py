@@ -40,7 +40,7 @@ def expected(model: StratifiedModel, measurement: Measurement) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Replicating:
+class ReplicateGenerator:
     """A generator of replicates of `evidence.fitted`. A replicate only depends on the seed and its index.
 
     Attributes

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from benchmarks.field.calling import PeerFailed, TooSlow
-from benchmarks.field.environments import NotThere, interpreter
+from benchmarks.field.calling import PeerFailed, PeerTimeout
+from benchmarks.field.environments import PeerUnavailable, interpreter
 from benchmarks.field.measuring import Line, Place, measured
 from benchmarks.field.showing import HEADS, standing, table_at, terminal
 from benchmarks.field.standing import cells, epsilons
@@ -76,15 +76,15 @@ class Field:
         try:
             line = measured(system, self.table, place, self.pythons.get(system.name), self.limit)
         except PeerFailed as error:
-            slow = isinstance(error, TooSlow)
+            slow = isinstance(error, PeerTimeout)
             self.out.add((system.name, None if slow else place.epsilon))
-            say(self.console, f"{system.shown} is left out{' from here on' * slow}, {_at(place)}: {error}")
+            print_sentence(self.console, f"{system.shown} is left out{' from here on' * slow}, {_at(place)}: {error}")
         else:
             self.file.append([line])
             self.lines[place] = line
 
 
-def say(console: Console, text: str) -> None:
+def print_sentence(console: Console, text: str) -> None:
     """Print a sentence on a separate line."""
     console.print(text, soft_wrap=True, highlight=False, markup=False)
 
@@ -104,10 +104,10 @@ def pythons_of(systems: Sequence[System], console: Console, install: bool) -> di
             with console.status(f"environment of {name}"):
                 try:
                     found[system.name] = interpreter(system.environment, system.path, install=install)
-                except NotThere as error:
+                except PeerUnavailable as error:
                     refused[name] = str(error)
         if name in refused:
-            say(console, f"{system.shown} is left out: {refused[name]}")
+            print_sentence(console, f"{system.shown} is left out: {refused[name]}")
     return found
 
 
@@ -162,7 +162,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         run = Field(table, LineFile(csv, Place, Line), console, arguments.limit, pythons)
         run.run(list(places(systems, title, at, arguments.repetitions or (1 if arguments.quick else 2))))
     except (InputError, ValueError) as error:
-        say(console, str(error))
+        print_sentence(console, str(error))
         return 2
     report(list(run.lines.values()), systems, title, csv, console)
     return 0
@@ -177,10 +177,10 @@ def report(lines: Sequence[Line], systems: Sequence[System], title: str, csv: Pa
     heads = ("", *(f"ε = {epsilon:g}" for epsilon in epsilons(lines)))
     printer.print(terminal(standing(lines, systems), heads, "the best of ours over the best peer; ← above 1.02"))
     if title.startswith(SampleSource().describe()):
-        say(console, SIMULATED)
+        print_sentence(console, SIMULATED)
     every = cells(lines, systems)
-    say(console, f"ours best or within 2 % in {sum(cell.held for cell in every)} of {len(every)} cells")
-    say(console, f"every fit: {csv}")
+    print_sentence(console, f"ours best or within 2 % in {sum(cell.held for cell in every)} of {len(every)} cells")
+    print_sentence(console, f"every fit: {csv}")
 
 
 if __name__ == "__main__":

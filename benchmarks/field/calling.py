@@ -23,7 +23,7 @@ class PeerFailed(RuntimeError):
     """An error of a peer, or a result that does not agree with the schema. The message is the reason."""
 
 
-class TooSlow(PeerFailed):
+class PeerTimeout(PeerFailed):
     """A peer exceeded its time limit."""
 
 
@@ -101,7 +101,7 @@ def _wait(command: list[str], folder: Path, limit: float) -> None:
     try:
         status = child.wait(limit)
     except subprocess.TimeoutExpired:
-        raise TooSlow(f"it took longer than {limit:.0f} s") from None
+        raise PeerTimeout(f"it took longer than {limit:.0f} s") from None
     finally:
         with suppress(ProcessLookupError):  # the peer and its workers are a separate process group
             os.killpg(child.pid, signal.SIGKILL)

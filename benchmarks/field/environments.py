@@ -18,7 +18,7 @@ _PIP = ("-m", "pip", "install", "-qq", "--disable-pip-version-check")
 _ADDRESS = re.compile(r"\b\w+://\S+")
 
 
-class NotThere(RuntimeError):
+class PeerUnavailable(RuntimeError):
     """An environment does not exist and could not be created. The message is the reason."""
 
 
@@ -54,13 +54,13 @@ def interpreter(environment: Environment, peer: Path, folder: Path = FOLDER, ins
     python, stamp, pins = place.absolute() / "bin/python", place / STAMP, _pins(environment)
     if environment.by_hand:
         if not python.exists():
-            raise NotThere(f"its environment {str(place)!r} must be made by hand (docs/experiments/field.md)")
+            raise PeerUnavailable(f"its environment {str(place)!r} must be made by hand (docs/experiments/field.md)")
         _check(python, peer)
         return python
     if stamp.exists() and stamp.read_text("utf-8") == pins:
         return python
     if not install:
-        raise NotThere(f"its environment {str(place)!r} is not there, or older than its pins")
+        raise PeerUnavailable(f"its environment {str(place)!r} is not there, or older than its pins")
     shutil.rmtree(place, ignore_errors=True)
     _run([sys.executable, "-m", "venv", str(place)], "its environment was not made")
     _run([str(python), *_PIP, *environment.requires], "pip did not install it")
@@ -85,9 +85,9 @@ def _run(command: list[str], failed: str) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, check=False)
     except subprocess.TimeoutExpired:
-        raise NotThere(f"{failed} within {LONGEST // 60} minutes") from None
+        raise PeerUnavailable(f"{failed} within {LONGEST // 60} minutes") from None
     if done.returncode:
-        raise NotThere(f"{failed}: {reason(done.stderr)}")
+        raise PeerUnavailable(f"{failed}: {reason(done.stderr)}")
 
 
 def reason(text: str) -> str:

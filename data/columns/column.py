@@ -11,7 +11,7 @@ from math import ceil, floor, inf, nextafter
 from typing import Any, Literal
 
 from equistrata.data.columns import dates
-from equistrata.data.columns.grid import FINE_BINS, Scale, fine_edges, scale_of, with_bounds_apart
+from equistrata.data.columns.grid import FINE_BINS, Scale, add_bound_bins, fine_edges, scale_of
 from equistrata.data.columns.nesting import Parts, outer_codes
 from equistrata.data.columns.raw import ABSENT, number_in, plain_text
 from equistrata.errors import InputError
@@ -213,7 +213,7 @@ class Column:
             scale = self.scale or unstated_scale(*self.bounds, self.integer)
             bins = fine_edges(*self.bounds, scale, self.integer, self.decimals)
             if self.bounds_apart:
-                bins = with_bounds_apart(bins, *self.bounds, self.digits)
+                bins = add_bound_bins(bins, *self.bounds, self.digits)
         end = None if self.positive is None else self._end_below(self.positive)
         return tuple(sorted({*bins, *self.splits, *([] if end is None else [end])}))
 

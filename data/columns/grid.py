@@ -104,7 +104,7 @@ def fine_edges(
     return (first, *between, float(upper))
 
 
-def with_bounds_apart(edges: Sequence[float], lower: float, upper: float, digits: int | None) -> tuple[float, ...]:
+def add_bound_bins(edges: Sequence[float], lower: float, upper: float, digits: int | None) -> tuple[float, ...]:
     """Add edges so that the smallest and the largest number have separate bins.
 
     Parameters

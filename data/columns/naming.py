@@ -52,7 +52,7 @@ class CodeNames:
         """Return the names of the codes of a column with declared values."""
         values: dict[Value, int] = {str(key): code for code, key in enumerate(column.keys)}
         values |= {key: code for code, key in enumerate(column.keys)}
-        labels = by_label((str(words), column.keys.index(key)) for key, words in column.labels)
+        labels = codes_by_label((str(words), column.keys.index(key)) for key, words in column.labels)
         return cls(column.name, values, labels, not any(isinstance(key, str) for key in column.keys))
 
     def codes(self, value: Value) -> tuple[int, ...]:
@@ -85,7 +85,7 @@ class CodeNames:
         return own or called
 
 
-def by_label(labels: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]]:
+def codes_by_label(labels: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]]:
     """Return the codes of each label in ascending order."""
     found: dict[str, tuple[int, ...]] = {}
     for words, code in labels:

@@ -115,7 +115,7 @@ class CodeBook:
     file: Mapping[str, object] = field(default_factory=dict)
 
 
-def matched(names: Iterable[str], said: Mapping[str, Said]) -> dict[str, Said]:
+def match_entries(names: Iterable[str], said: Mapping[str, Said]) -> dict[str, Said]:
     """Return the entry of each name, where names can differ in case and in blanks at both ends.
 
     Names without an entry are left out.

@@ -84,7 +84,7 @@ def is_personal(name: str, label: str = "") -> bool:
     return bool(_IDENTIFIER.search(name) or _PERSONAL.search(label))
 
 
-def decide(column: BookColumn) -> Decision:
+def decide_declaration(column: BookColumn) -> Decision:
     """Return the declaration of a column, or a question if the code book is ambiguous."""
     if column.kind == "id" or is_personal(column.name, column.label):
         return PERSONAL

@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import Any
 
 from equistrata.data.columns.declared import CONFIRMED, TAKEN
-from equistrata.data.drafting.column import BookColumn, matched, one_line
-from equistrata.data.drafting.doubt import PERSONAL, Decision, decide, is_personal
+from equistrata.data.drafting.column import BookColumn, match_entries, one_line
+from equistrata.data.drafting.doubt import PERSONAL, Decision, decide_declaration, is_personal
 from equistrata.data.files.opening import plain_name
 from equistrata.data.questions import left_out, question
 from equistrata.data.schema import Schema
@@ -89,7 +89,7 @@ def draft(
     InputError
         If the draft has too many columns or values to be read again.
     """
-    of_book, made, lines, means = matched(columns, book), Draft(), list[str](), list[str]()
+    of_book, made, lines, means = match_entries(columns, book), Draft(), list[str](), list[str]()
     for column in columns:
         key, entry = flow_key(column), of_book.get(column)
         found, private = _valid(key, _of_book(column, entry)), ["labels"] * bool(entry and entry.from_rows)
@@ -119,7 +119,9 @@ def draft(
 
 
 def _of_book(column: str, entry: BookColumn | None) -> Decision:
-    return decide(entry) if entry else PERSONAL if is_personal(column) else Decision(None, "not in the book")
+    return (
+        decide_declaration(entry) if entry else PERSONAL if is_personal(column) else Decision(None, "not in the book")
+    )
 
 
 def _valid(key: str, found: Decision) -> Decision:

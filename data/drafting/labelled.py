@@ -41,11 +41,11 @@ def _column(name: str, told: ColumnDescription) -> BookColumn:
     remarks += (f"its format {told.form} is for periods or times, not for days",) * bool(period)
     return BookColumn(
         name, told.label, kind, values, missing=(*missing.items(),), remarks=remarks, layout=ISO if told.unit else "",
-        absent=told.tagged, from_rows=seem_of_rows(labels),
+        absent=told.tagged, from_rows=are_alphabetical_codes(labels),
     )  # fmt: skip
 
 
-def seem_of_rows(codes: Mapping[str, str]) -> bool:
+def are_alphabetical_codes(codes: Mapping[str, str]) -> bool:
     """Return True if the codes 0, 1, 2, … or 1, 2, 3, … are in the alphabetical order of their labels.
 
     A program can create such codes from the values in the rows, for example `encode` in Stata, AUTORECODE in SPSS,

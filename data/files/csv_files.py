@@ -83,7 +83,7 @@ def batches(path: Path, columns: Sequence[str], how: Reading) -> Iterator[pd.Dat
     try:
         with arrow_csv.open_csv(file, read, parse, convert) as reader:
             yield from (batch.to_pandas() for batch in reader)
-        if not how.lenient and (where := _swallowed(path, dialect)):
+        if not how.lenient and (where := _find_unclosed_quote(path, dialect)):
             raise not_well_formed(path, where)
     except UnicodeError:
         raise _undecoded(path, dialect) from None
@@ -174,7 +174,7 @@ def _rows(lines: Iterator[str], dialect: Dialect) -> Any:
     return csv.reader(lines, delimiter=dialect.mark, quotechar=dialect.quote)
 
 
-def _swallowed(path: Path, dialect: Dialect) -> str:
+def _find_unclosed_quote(path: Path, dialect: Dialect) -> str:
     """Return the position of the last row if its quote is not closed, or an empty text.
 
     Arrow does not report this row. It can contain other rows of the file.

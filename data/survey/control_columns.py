@@ -21,7 +21,7 @@ import pandas as pd
 from equistrata.arrays import Indices
 from equistrata.data.columns.column import OWN_CATEGORY, Column
 from equistrata.data.columns.drawn import released_ends
-from equistrata.data.columns.naming import CodeNames, by_label
+from equistrata.data.columns.naming import CodeNames, codes_by_label
 from equistrata.data.columns.raw import Values, number_in, plain_text, read_cell
 from equistrata.data.derived import Derived
 from equistrata.data.rules.ranges import Bins
@@ -175,7 +175,7 @@ def codes_in(column: Column, cell: Any) -> tuple[int, ...]:
                 f"is not the number of a bin, which are 0 to {column.bins - 1}; write such a number, or a range"
             )
         return (int(number),)
-    named = by_label((column.words(key), place) for place, key in enumerate(column.keys))
+    named = codes_by_label((column.words(key), place) for place, key in enumerate(column.keys))
     if number is None and text in named:
         return named[text]
     for pattern, form in _WORDED:

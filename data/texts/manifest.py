@@ -105,12 +105,12 @@ def check_manifest(folder: Path) -> str:
             raise InputError(f"file {name!r} of {where} was edited after the release; {MEND}")
     there = [*folder.iterdir(), *(path for inner in FOLDERS for path in (folder / inner).glob("*"))]
     for name in (path.relative_to(folder).as_posix() for path in there):
-        if is_own(name) and name not in FOLDERS and name not in files:  # it would be read as the release's
+        if is_release_file(name) and name not in FOLDERS and name not in files:  # it would be read as the release's
             raise InputError(f"{where} has a file {name!r} that its manifest does not list; {MEND}")
     return _sha256(folder / MANIFEST)
 
 
-def is_own(name: str) -> bool:
+def is_release_file(name: str) -> bool:
     """Return True if the name of a file shows that it belongs to the release and not to an audit that was added."""
     return name in OWN or PurePosixPath(name).parts[0] in FOLDERS
 

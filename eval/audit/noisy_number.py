@@ -198,7 +198,7 @@ class PrivateRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
+class AuditedRelease:
     """The data that an audit uses to measure one release. The workload consists of marginals of `degree` columns."""
 
     private: PrivateRows

@@ -29,12 +29,12 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.audit.means import means_section, measured_rows, sizes_section
 from equistrata.eval.audit.noisy_number import (
+    AuditedRelease,
     ByStratum,
     Grouping,
     Measured,
     NoisyNumber,
     SectionNumbers,
-    Subject,
     SyntheticSummary,
     named,
 )
@@ -53,7 +53,7 @@ SECTION_SHARES: Mapping[str, float] = {
 }
 # These sections depend on the private rows only, so one measurement is used for all releases of the same rows.
 OF_ROWS = ("sizes", "means")
-SECTIONS: Mapping[str, Callable[[Subject, Budget, NoiseSource], SectionNumbers]] = {
+SECTIONS: Mapping[str, Callable[[AuditedRelease, Budget, NoiseSource], SectionNumbers]] = {
     "calibration": calibration_section,
     "rates": rates_section,
     "workload": workload_section,
@@ -270,14 +270,14 @@ def public_audits(
     measured = {"sizes": sizes_section(rows), "means": means_section(rows, of_rows["means"], noise.spawn(1))}
     audits = {}
     for place, (name, table) in enumerate(synthetic.items()):
-        subject = Subject(rows, table, classifiers.get(name), degree)
+        subject = AuditedRelease(rows, table, classifiers.get(name), degree)
         source = noise if place == 0 else noise.spawn(len(SECTION_SHARES) + place)
         audits[name] = _audit(subject, paying[name], source, measured)
     return audits
 
 
 def _audit(
-    subject: Subject, budgets: Mapping[str, Budget], noise: NoiseSource, measured: Mapping[str, SectionNumbers]
+    subject: AuditedRelease, budgets: Mapping[str, Budget], noise: NoiseSource, measured: Mapping[str, SectionNumbers]
 ) -> PublicAudit:
     """Audit one release. The shared sections were already measured, and the other sections are measured here."""
     grouping, answers = subject.private.grouping, dict(measured)

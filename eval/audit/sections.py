@@ -23,7 +23,7 @@ import numpy as np
 from equistrata.arrays import Counts, Floats
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.eval.audit.noisy_number import ByStratum, Grouping, NoisyNumber, SectionNumbers, Subject, clipped
+from equistrata.eval.audit.noisy_number import AuditedRelease, ByStratum, Grouping, NoisyNumber, SectionNumbers, clipped
 from equistrata.eval.scores.tables import ALL_ROWS, in_bins, rows_by_place
 from equistrata.eval.scores.workload import WORST_WORKLOAD, marginal_gap, subsets_of
 from equistrata.inference.ratios.design import PricedDesign
@@ -43,7 +43,7 @@ RATES = {  # rate → the cells that are counted as successes, and those that ar
 }
 
 
-def calibration_section(subject: Subject, budget: Budget, noise: NoiseSource) -> SectionNumbers:
+def calibration_section(subject: AuditedRelease, budget: Budget, noise: NoiseSource) -> SectionNumbers:
     """Estimate the calibration ratios Σ score / Σ positive, with Fieller intervals.
 
     The function returns the ratios and the noisy sums. It spends the whole budget in each stratum, because the strata
@@ -68,7 +68,7 @@ def calibration_section(subject: Subject, budget: Budget, noise: NoiseSource) ->
     return {"calibration": grouping.labelled(shown)}, {"calibration": grouping.labelled(drawn)}
 
 
-def rates_section(subject: Subject, budget: Budget, noise: NoiseSource) -> SectionNumbers:
+def rates_section(subject: AuditedRelease, budget: Budget, noise: NoiseSource) -> SectionNumbers:
     """Estimate the rates of the classifier in each stratum from noisy confusion matrices.
 
     The function returns the rates and the noisy confusion matrices. It spends the whole budget. Each row is counted in
@@ -184,7 +184,7 @@ def noisy_workload_distance(
     return WorkloadDistance(float(noisy[0]) / unit, sigma / unit)
 
 
-def workload_section(subject: Subject, budget: Budget, noise: NoiseSource) -> SectionNumbers:
+def workload_section(subject: AuditedRelease, budget: Budget, noise: NoiseSource) -> SectionNumbers:
     """Estimate the workload error of the whole table and of each stratum.
 
     The error of the whole table is over all columns. The error of a stratum is over the columns that define no strata.

@@ -15,10 +15,10 @@ from math import isfinite
 from pathlib import Path
 from statistics import mean
 
+from equistrata.eval.report.bars import NOT_KNOWN, USE, Bar, Contents, bars
 from equistrata.eval.report.charts import HEAT_WORDS, LETTERS, Chart, Panel, shade
 from equistrata.eval.report.exhibits import LONGEST_WORDS, Exhibit
 from equistrata.eval.report.findings import ReleaseFacts
-from equistrata.eval.report.glance import NOT_KNOWN, USE, Bar, Contents, bars
 from equistrata.eval.report.group_errors import ReportedNumber
 from equistrata.eval.report.page import data_uri
 from equistrata.eval.report.pictures import DARK, LIGHT, SERIES, shorten, variables

@@ -184,7 +184,7 @@ class AuditPrice:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class _AnyReport(ABC):
+class _BaseReport(ABC):
     """A report of either kind.
 
     The fields `releases`, `audits` and `findings` have one item per release, in the same order.
@@ -247,7 +247,7 @@ class _AnyReport(ABC):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PublicReport(_AnyReport):
+class PublicReport(_BaseReport):
     """The report of a public audit.
 
     Attributes
@@ -289,7 +289,7 @@ class PublicReport(_AnyReport):
         return all(audit.private for audit in self.audits)
 
 
-class InternalReport(_AnyReport):
+class InternalReport(_BaseReport):
     """The report of an internal audit. Its numbers are exact and must not be published."""
 
     MODE = "internal"

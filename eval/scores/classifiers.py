@@ -33,7 +33,7 @@ from equistrata.data.columns.column import Value
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.scores.fairness import Flags, GroupFairness, group_fairness
-from equistrata.eval.scores.tables import TableLike, coded_alike, first_rows, numbers_of, row_keys, strata_of
+from equistrata.eval.scores.tables import TableLike, code_with_same_schema, first_rows, numbers_of, row_keys, strata_of
 
 Training = Callable[["_Features", Counts], Callable[[Floats], Counts]]
 
@@ -215,7 +215,7 @@ def classifier_utility(
     Stratification paper, Figures 4 and 5, for the random forest. The paper does not have the other two models.
     """
     check_models(models)
-    tables = coded_alike({"test": test, "train": train}, [target], strata_columns)
+    tables = code_with_same_schema({"test": test, "train": train}, [target], strata_columns)
     held_out, training = tables["test"], tables["train"]
     column = held_out.schema[target]
     truth, answers = (table.column(target).astype(np.int64) for table in (held_out, training))

@@ -19,7 +19,7 @@ from equistrata.arrays import Floats
 from equistrata.data.strata import Strata
 from equistrata.errors import InputError
 from equistrata.eval.scores.scores import COLOUR, MOST_DRAWN, Scores, score
-from equistrata.eval.scores.tables import TableLike, coded_alike
+from equistrata.eval.scores.tables import TableLike, code_with_same_schema
 from equistrata.eval.scores.weighted import without_weights
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def quality_report(
     tables = {"real": real, "synthetic": synthetic}
     if settings.get("survey_weight") is not None:
         without_weights(tables, settings["survey_weight"])
-    coded = coded_alike(tables, columns)
+    coded = code_with_same_schema(tables, columns)
     names = coded["real"].schema.names
     distances = np.zeros((len(names), len(names)))
     for i, j in [(i, i) for i in range(len(names))] + list(combinations(range(len(names)), 2)):

@@ -25,7 +25,7 @@ from equistrata.eval.scores.classifiers import MODELS, check_models, classifier_
 from equistrata.eval.scores.distances import parity_distance, total_variation, wasserstein
 from equistrata.eval.scores.fairness import GroupFairness
 from equistrata.eval.scores.parity import ParityError, parity_error
-from equistrata.eval.scores.tables import ALL_ROWS, Pair, TableLike, coded_alike, weighed_rows
+from equistrata.eval.scores.tables import ALL_ROWS, Pair, TableLike, code_with_same_schema, sum_weights_of_distinct_rows
 from equistrata.eval.scores.weighted import without_weights
 from equistrata.eval.scores.workload import workload_by_stratum, workload_error
 
@@ -235,7 +235,7 @@ def score(
     columns = strata.columns if isinstance(strata, Strata) else strata
     tables = {"real": real, "synthetic": synthetic} | ({} if held_out is None else {"test": held_out})
     weights = None if survey_weight is None else without_weights(tables, survey_weight)
-    coded = coded_alike(tables, columns, [] if target is None else [target])
+    coded = code_with_same_schema(tables, columns, [] if target is None else [target])
     pair = Pair.of(coded["real"], coded["synthetic"], columns, min_share=min_share, times=times)
     declared = any(isinstance(table, CodedTable) for table in tables.values())
     scores = table_scores(replace(pair, declared=declared))
@@ -315,7 +315,7 @@ def weighted_scores(
     """
     if not all(each.sum() > 0 for each in weights):
         return {}
-    (people, often), (made, stands_for) = map(weighed_rows, (real, synthetic), weights)
+    (people, often), (made, stands_for) = map(sum_weights_of_distinct_rows, (real, synthetic), weights)
     pair = Pair.of(people, made, strata, times=(often, stands_for))
     return dict(zip(OF_WEIGHTS, (parity_error(pair).value, workload_error(pair)), strict=True))
 

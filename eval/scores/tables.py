@@ -1,7 +1,8 @@
 """Tables to compare: coded rows with the same schema, and the strata that a score covers.
 
-Data frames without a schema are coded by the values that occur in them (see `coded_alike`). Values are matched by value
-(1 is equal to 1.0) and not by position. A missing cell is a separate value in marginals and is left out of means.
+Data frames without a schema are coded by the values that occur in them (see `code_with_same_schema`). Values are
+matched by value (1 is equal to 1.0) and not by position. A missing cell is a separate value in marginals and is left
+out of means.
 
 >>> real, synthetic = pd.DataFrame({"G": ["a", "b"], "A": [0, 1]}), pd.DataFrame({"G": ["c", "b"], "A": [1, 1]})
 >>> pair = Pair.of(real, synthetic, ["G"])
@@ -107,7 +108,7 @@ class Pair:
         """
         if not 0 <= min_share < 1:
             raise InputError(f"min_share is {min_share}, but a share of rows lies in [0, 1); correct it")
-        coded = coded_alike({"real": real, "synthetic": synthetic}, strata)
+        coded = code_with_same_schema({"real": real, "synthetic": synthetic}, strata)
         for found, table in zip(times or (), coded.values(), strict=False):
             whole = found.dtype.kind in "iu" and bool((found > 0).all())
             weights = found.dtype.kind == "f" and bool((found >= 0).all()) and 0 < found.sum() < np.inf
@@ -146,7 +147,7 @@ class Pair:
         return dict(zip(self.labels, zip(*sides, strict=True), strict=True))
 
 
-def coded_alike(tables: Mapping[str, TableLike], *named: Sequence[str]) -> dict[str, CodedTable]:
+def code_with_same_schema(tables: Mapping[str, TableLike], *named: Sequence[str]) -> dict[str, CodedTable]:
     """Code several tables with the same schema.
 
     The schema is that of the coded tables. If all tables are data frames, the schema declares the values that occur in
@@ -309,7 +310,7 @@ def first_rows(keys: Counts) -> tuple[Counts, Counts]:
     return place.astype(np.int64), first
 
 
-def weighed_rows(table: CodedTable, weights: Floats) -> tuple[CodedTable, Floats]:
+def sum_weights_of_distinct_rows(table: CodedTable, weights: Floats) -> tuple[CodedTable, Floats]:
     """Return the distinct rows of a table, and the sum of the weights of the rows that are equal to each of them."""
     keys, _ = row_keys([table.column(name) for name in table.schema.names], table.schema.row_sizes)
     place, first = first_rows(keys)

@@ -12,7 +12,7 @@ import pandas as pd
 
 from equistrata.analysis.release import Release
 from equistrata.data.texts.manifest import listed
-from equistrata.eval.report.glance import Contents
+from equistrata.eval.report.bars import Contents
 from equistrata.eval.report.tables import Table
 from equistrata.eval.report.words import percent
 

@@ -24,7 +24,7 @@ from equistrata.flows.audit.contents import contents_of
 from equistrata.flows.config.audit import AuditConfig
 from equistrata.flows.publication.addition import free_name
 from equistrata.flows.publication.released import Released, facts
-from equistrata.flows.release.inside import release_around
+from equistrata.flows.release.inside import enclosing_release
 from equistrata.flows.run.landing import check_output, claimed_output, rename_to_new
 
 PAGE = "expected.html"
@@ -146,7 +146,7 @@ def expected_audit(
         folder = Path(name).absolute()
         home = folder.parent
         output = home / free_name(home, f"{folder.name}-expected") if config.output is None else Path(config.output)
-        if (around := release_around(output)) is not None:
+        if (around := enclosing_release(output)) is not None:
             raise InputError(f"{str(output)!r} is in release {str(around)!r}; name a folder outside it")
         check_output(output)
         report = expected_report(Path(name), config, progress, workers)

@@ -25,7 +25,7 @@ from equistrata.flows.config.audit import AuditConfig
 from equistrata.flows.release.account import unchanged
 from equistrata.flows.release.flow import private_task
 from equistrata.flows.run.foreground import report_progress
-from equistrata.flows.run.signals import finished_first
+from equistrata.flows.run.signals import finish_before_stopping
 from equistrata.flows.run.workspace import Workspace, private_workspace
 from equistrata.privacy.budget import relation_of
 from equistrata.privacy.ledger.fingerprint import Fingerprint
@@ -79,7 +79,7 @@ def audit(config: AuditConfig) -> str:
         if config.pdf:
             report_progress("print")
             # Print the page first, because the manifest of a release includes the PDF file.
-            printed = print_pdf(page_of(work.staging))
+            printed = print_pdf(report_page_path(work.staging))
         report_progress("publish")
         folder = deliver(plan, work)
         if plan.journal is not None:
@@ -92,7 +92,7 @@ def audit(config: AuditConfig) -> str:
     create_markdown_artifact(text, key=f"{config.mode}-audit", description=f"{config.mode} audit")
     if not printed:
         raise InputError(
-            f"the report in {str(page_of(folder))!r} is complete, but it could not be printed as PDF; print "
+            f"the report in {str(report_page_path(folder))!r} is complete, but it could not be printed as PDF; print "
             "it from a browser"
         )
     return str(folder)
@@ -125,7 +125,7 @@ def charged(plan: AuditPlan, work: Workspace, read: Callable[[], None]) -> Itera
             if charge.outcome != "committed":
                 ledger.resume(charge.entry)
         yield
-        with finished_first():
+        with finish_before_stopping():
             for charge in account.charges():
                 ledger.commit(charge.entry)
     except BaseException as error:
@@ -156,6 +156,6 @@ def _charge(
     journal.paid()
 
 
-def page_of(folder: Path) -> Path:
+def report_page_path(folder: Path) -> Path:
     """Return the path of the page of a report."""
     return next(folder.glob("*.html"))

@@ -34,7 +34,7 @@ from equistrata.flows.publication.released import Released, facts
 from equistrata.flows.release.card.groups import unit_of
 from equistrata.flows.release.card.page import card_markdown
 from equistrata.flows.release.inputs import source_of
-from equistrata.flows.release.inside import private_folder, release_around
+from equistrata.flows.release.inside import enclosing_release, private_folder
 from equistrata.flows.release.price import total_price
 from equistrata.flows.release.size import check_audit
 from equistrata.flows.run.landing import check_output
@@ -305,7 +305,7 @@ def _place(config: AuditConfig, releases: Sequence[Released]) -> tuple[Path, Rel
         home = first.folder if config.mode == "public" else private_folder(first.folder)
         return home / free_name(home, name), first if config.mode == "public" else None
     output = Path(config.output)
-    around = release_around(output)
+    around = enclosing_release(output)
     if around is None:
         return output, None
     if config.mode == "internal":

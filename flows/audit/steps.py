@@ -38,9 +38,9 @@ from equistrata.flows.audit.plan import AuditPlan, default_name
 from equistrata.flows.publication.addition import add
 from equistrata.flows.publication.audited_card import audits_of, with_audit
 from equistrata.flows.release.inside import private_folder
-from equistrata.flows.run.guard import scrubbed
+from equistrata.flows.run.guard import scrub_errors
 from equistrata.flows.run.landing import check_output, claimed_output, land
-from equistrata.flows.run.signals import finished_first
+from equistrata.flows.run.signals import finish_before_stopping
 from equistrata.flows.run.workspace import SNAPSHOT, Workspace
 from equistrata.privacy.budget import relation_of
 from equistrata.privacy.noise import noise_source
@@ -48,7 +48,7 @@ from equistrata.privacy.noise import noise_source
 ROWS, WEIGHTS = "rows.npy", "weights.npy"
 
 
-@scrubbed
+@scrub_errors
 def load_rows(plan: AuditPlan, work: Workspace) -> None:
     """Code the private rows with the schema of the releases, and store the rows and the outcomes in the working folder.
 
@@ -71,7 +71,7 @@ def load_rows(plan: AuditPlan, work: Workspace) -> None:
     work.save_json(work.root / SNAPSHOT, snapshot.digests())
 
 
-@scrubbed
+@scrub_errors
 def examine(plan: AuditPlan, work: Workspace) -> None:
     """Compare the releases with the rows in the working folder, and write the report to the working folder.
 
@@ -90,7 +90,7 @@ def examine(plan: AuditPlan, work: Workspace) -> None:
     if plan.journal is None:
         _examine(plan, work, expected)
         return
-    with finished_first():
+    with finish_before_stopping():
         plan.journal.begin()
         _examine(plan, work, expected)
         plan.journal.save(work.staging)
@@ -170,7 +170,7 @@ def _expected(folder: Path, plan: AuditPlan) -> Expected:
     }
 
 
-@scrubbed
+@scrub_errors
 def deliver(plan: AuditPlan, work: Workspace) -> Path:
     """Move the report to its output folder in one step.
 

@@ -13,7 +13,7 @@ from equistrata.flows.cli.console import err, flow_here, out, print_lines, print
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.audit import AuditConfig, from_release_config
 from equistrata.flows.config.settings import Flag, Settings, setting, worker_setting
-from equistrata.flows.release.inside import for_a_person
+from equistrata.flows.release.inside import is_terminal_output
 from equistrata.flows.run.foreground import progress_bars
 from equistrata.flows.run.server import TemporaryServer, server_ahead
 
@@ -145,7 +145,7 @@ def report_audit(folder: Path) -> None:
     out.print(f"[bold green]audited[/] {escape(str(page))}", soft_wrap=True, highlight=False)
     if document["mode"] == "internal":
         out.print("[bold yellow]internal: computed from private rows[/], not to be published")
-        if not for_a_person():
+        if not is_terminal_output():
             return
     for sentence in verdict["opening"]:
         print_prose(sentence)

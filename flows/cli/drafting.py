@@ -160,7 +160,7 @@ def schema_draft(settings: DraftSettings) -> None:
 def _drafted(settings: DraftSettings, target: Path, *, may_be_empty: bool = True) -> Draft:
     """Make a draft and print its open questions."""
     from equistrata.data.drafting.books import read_book
-    from equistrata.data.drafting.column import CodeBook, matched
+    from equistrata.data.drafting.column import CodeBook, match_entries
     from equistrata.data.drafting.draft import draft
     from equistrata.data.drafting.labelled import read_labelled
     from equistrata.data.drafting.look import look
@@ -174,7 +174,7 @@ def _drafted(settings: DraftSettings, target: Path, *, may_be_empty: bool = True
         book = read_book(settings.codebook, names_in(settings.file, settings.sheet))
     if (form := format_of(settings.file)).labels:
         own = read_labelled(file_and_format(settings.file, None)[0], form)
-        others = {name: each for name, each in own.columns.items() if not matched([name], book.columns)}
+        others = {name: each for name, each in own.columns.items() if not match_entries([name], book.columns)}
         book = CodeBook(others | dict(book.columns), book.file)
     columns, file = header_of(settings.file, [*book.columns], settings.sheet)
     file |= book.file
@@ -265,9 +265,9 @@ def schema_confirm(settings: ConfirmSettings) -> None:
 
 
 def _refuse_published(path: Path, what: str) -> None:
-    from equistrata.flows.release.inside import release_around
+    from equistrata.flows.release.inside import enclosing_release
 
-    if (around := release_around(path)) is not None:
+    if (around := enclosing_release(path)) is not None:
         raise InputError(
             f"{what} is private, and {str(path)!r} is in release {str(around)!r}, which is to be published; name a "
             "file outside it"

@@ -18,7 +18,7 @@ from equistrata.flows.cli import setup  # isort: skip # noqa: F401
 from equistrata.flows.cli.console import note, print_anything, print_lines
 from equistrata.flows.cli.options import app
 from equistrata.flows.run.disk import disk_full, shortened
-from equistrata.flows.run.signals import ending_on_sigterm
+from equistrata.flows.run.signals import exit_on_sigterm
 
 __all__ = ["app", "main"]
 
@@ -33,7 +33,7 @@ def main() -> None:
             os.getcwd()
         except FileNotFoundError:  # relative paths are not valid in this case
             raise InputError("the current folder no longer exists; change to another one") from None
-        with ending_on_sigterm():
+        with exit_on_sigterm():
             app(prog_name="equistrata")  # the name is needed for completion, also with `python -m`
     except EquistrataError as error:
         _end(str(error), error.exit_code)

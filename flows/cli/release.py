@@ -20,7 +20,7 @@ from equistrata.flows.cli.released import print_release
 from equistrata.flows.config.places import LedgerPlace
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
-from equistrata.flows.run.foreground import WHOLE, listening
+from equistrata.flows.run.foreground import WHOLE, listen_to_progress
 from equistrata.flows.run.server import TemporaryServer, server_ahead
 
 if TYPE_CHECKING:
@@ -62,10 +62,10 @@ def release_command(options: ReleaseOptions, given: dict[str, Any]) -> None:
     config = configured(options.config, given)
     folder = _made(config, options.verbose)
     if options.page and folder is not None:
-        from equistrata.flows.cli.release_page import end_with_a_page
+        from equistrata.flows.cli.release_page import write_release_page
 
-        with _whole_already(folder):
-            end_with_a_page(folder, config.workers)
+        with _note_complete_release(folder):
+            write_release_page(folder, config.workers)
 
 
 def configured(path: str | Path | None, given: dict[str, Any]) -> ReleaseConfig:
@@ -150,10 +150,10 @@ def _without_journal(release: str, settings: ResumeSettings) -> None:
     unreadable = Journal.unreadable(release)
     if settings.discard:
         from equistrata.flows.config.places import place_of
-        from equistrata.flows.release.undertaking import give_up_charges
+        from equistrata.flows.release.undertaking import fail_open_charges
         from equistrata.flows.run.ledgers import open_ledger
 
-        count = give_up_charges(open_ledger(place_of(settings.ledger)), release)
+        count = fail_open_charges(open_ledger(place_of(settings.ledger)), release)
         if unreadable is not None:
             rmtree(unreadable)
         return print_lines(f"given up: {release}; {count} of its charges marked failed")
@@ -181,24 +181,24 @@ def _made(config: ReleaseConfig, verbose: bool, resumed: bool = False) -> Path |
             landed.append(Path(config.output))
 
     try:
-        with listening(listener), server_ahead(verbose) as server:
+        with listen_to_progress(listener), server_ahead(verbose) as server:
             folder = _release(config, verbose, server, resumed)
             landed.append(folder)
     except BaseException:
         if not landed:
             raise
-        with _whole_already(landed[-1]):
+        with _note_complete_release(landed[-1]):
             raise
     if not (landed[-1] / "card.json").exists():
         print_lines(f"{config.release_id} was complete and charged already, and has been moved from {landed[-1]}")
         return None
-    with _whole_already(landed[-1]):
+    with _note_complete_release(landed[-1]):
         print_release(landed[-1])
     return landed[-1]
 
 
 @contextmanager
-def _whole_already(folder: Path) -> Iterator[None]:
+def _note_complete_release(folder: Path) -> Iterator[None]:
     """Print a note instead of an error if the block fails, because the release is already complete and paid for."""
     try:
         yield
@@ -271,9 +271,9 @@ def run_release(config: ReleaseConfig, verbose: bool = False, server: TemporaryS
         folder = release(config)
     if isinstance(folder, str):
         return Path(folder)
-    from equistrata.flows.release.prepared import AlreadyMade
+    from equistrata.flows.release.prepared import ReleaseExists
 
-    raise AlreadyMade(f"release {config.release_id!r} was made by another run in the meantime and is complete")
+    raise ReleaseExists(f"release {config.release_id!r} was made by another run in the meantime and is complete")
 
 
 def _print_what_is_kept(config: ReleaseConfig) -> None:

@@ -14,7 +14,7 @@ from equistrata.flows.cli.console import note, print_lines
 from equistrata.flows.config.audit import AuditConfig
 
 
-def end_with_a_page(folder: Path, workers: int) -> None:
+def write_release_page(folder: Path, workers: int) -> None:
     """Create the page of the free public audit next to a release. Print the next commands and the path of the page.
 
     The release is already complete. If the page cannot be created, a note gives the reason.

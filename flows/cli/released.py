@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from equistrata.eval.report.relations import unmeasured
 from equistrata.flows.cli.console import SEEDED, note, out, print_lines, table
-from equistrata.flows.release.inside import SCORES, for_a_person, private_folder
+from equistrata.flows.release.inside import SCORES, is_terminal_output, private_folder
 
 
 def print_release(folder: Path) -> None:
@@ -31,7 +31,7 @@ def print_release(folder: Path) -> None:
         _print_means(means)
     scores = private_folder(folder) / SCORES
     if scores.exists():
-        if for_a_person():
+        if is_terminal_output():
             from equistrata.flows.cli.score import score_table
 
             out.print(score_table(json.loads(scores.read_text("utf-8"))))

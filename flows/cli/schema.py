@@ -86,9 +86,9 @@ def schema_check(settings: CheckSettings) -> None:
 
 def _print_readings(path: Path, source: str, schema: Schema | None) -> None:
     """Print the number of rows that fit each answer to an open question."""
-    from equistrata.data.table_check import rows_by_reading
+    from equistrata.data.table_check import count_rows_by_declaration
 
-    if found := rows_by_reading(path, source, schema):
+    if found := count_rows_by_declaration(path, source, schema):
         grid = table(
             f"{escape(path.name)}: rows that each reading fits (exact: private)", "question", "reading", ">rows"
         )

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from equistrata.data.texts.manifest import is_own
+from equistrata.data.texts.manifest import is_release_file
 from equistrata.errors import InputError
 from equistrata.eval.report.words import round_up
-from equistrata.flows.release.card.groups import all_opened, group_table, unit_of
+from equistrata.flows.release.card.groups import all_thresholds, group_table, unit_of
 from equistrata.privacy.budget import Rho
 
 CARDS = {"card.json", "card.md"}
@@ -107,7 +107,7 @@ def with_audit(card: Mapping[str, Any], audit: AddedAudit) -> dict[str, Any]:
         "release": own,
     }
     rows = unit_of(card).at_most
-    opened = all_opened(card.get("open", ()), card.get("series"))
+    opened = all_thresholds(card.get("open", ()), card.get("series"))
     together["groups"] = group_table(float(total), own["delta"], guarantee["relation"], opened, rows)
     together["private"] = card["private"] and audit.private and all(other["private"] for other in audit.compared)
     return together
@@ -118,7 +118,7 @@ def identity_of(files: Mapping[str, Mapping[str, Any]]) -> str:
 
     It is the SHA-256 hash of the lines in the manifest, except for the cards.
     """
-    own = [f"{name} {files[name]['sha256']}\n" for name in sorted(files) if is_own(name) and name not in CARDS]
+    own = [f"{name} {files[name]['sha256']}\n" for name in sorted(files) if is_release_file(name) and name not in CARDS]
     return hashlib.sha256("".join(own).encode("utf-8")).hexdigest()
 
 
@@ -129,5 +129,5 @@ def unaccounted(card: Mapping[str, Any], names: Iterable[str]) -> list[str]:
     """
     names = list(names)
     folders = {audit["folder"] for audit in audits_of(card)}
-    strays = [name for name in names if not is_own(name) and PurePosixPath(name).parts[0] not in folders]
+    strays = [name for name in names if not is_release_file(name) and PurePosixPath(name).parts[0] not in folders]
     return strays + sorted(folders - {PurePosixPath(name).parts[0] for name in names})

@@ -24,7 +24,7 @@ from equistrata.data.texts.manifest import MANIFEST, MEND, Entry, entries
 from equistrata.errors import InputError
 from equistrata.flows.publication.addition import finish_addition
 from equistrata.flows.publication.audited_card import unaccounted
-from equistrata.flows.run.claims import Held, remove, remove_dead, take, tried
+from equistrata.flows.run.claims import FolderInUse, remove, remove_dead, take, tried
 from equistrata.flows.run.disk import sync_tree
 from equistrata.flows.run.journal import Journal
 from equistrata.flows.run.landing import rename_to_new
@@ -225,13 +225,13 @@ def _staging(destination: Path) -> Iterator[Path]:
         try:
             return folder, take(folder)
         except FileNotFoundError:
-            raise Held from None
+            raise FolderInUse from None
         except OSError:
             return folder, None  # the file system may not support locks
 
     try:
-        folder, lock = tried(held, Held)  # before the folder is locked, another process may remove it
-    except (OSError, Held):
+        folder, lock = tried(held, FolderInUse)  # before the folder is locked, another process may remove it
+    except (OSError, FolderInUse):
         raise InputError(f"{str(destination)!r} cannot be made; check that you may write beside it") from None
     try:
         yield folder / "made"

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from equistrata.analysis.release import Release
-from equistrata.analysis.verify import faults, has_measurements, unseen
+from equistrata.analysis.verify import faults, has_measurements, unchecked_properties
 from equistrata.data.table import CodedTable
 from equistrata.data.texts.manifest import CARD_FORMAT, MEND, listed
 from equistrata.errors import InputError
@@ -71,13 +71,13 @@ def release_faults(release: Release) -> list[str]:
         found.append(
             f"the manifest lists {strays[0]!r}, which belongs neither to the release nor to an audit on its card"
         )
-    found += _stumbling(_audits, release)
+    found += _yield_faults_safely(_audits, release)
     if release.card.get("format") == CARD_FORMAT:
-        found += _stumbling(_by_rows, release)
+        found += _yield_faults_safely(_by_rows, release)
     return found
 
 
-def _stumbling(check: Callable[[Release], Iterator[str]], release: Release) -> list[str]:
+def _yield_faults_safely(check: Callable[[Release], Iterator[str]], release: Release) -> list[str]:
     """Return the faults that a check finds.
 
     If the check fails because of invalid content, return a sentence about this.
@@ -111,9 +111,9 @@ def _by_rows(release: Release) -> Iterator[str]:
             yield "the card's list of means that differ from the rows does not match the rows"
 
 
-def release_unseen(release: Release) -> list[str]:
+def unchecked_release_properties(release: Release) -> list[str]:
     """Return the properties that `release_faults` cannot check."""
-    found = unseen(release)
+    found = unchecked_properties(release)
     if (line := _other_line(release)) is not None:
         found.insert(
             0, f"whether card.md agrees with card.json, because this version would not write line {line} of it"

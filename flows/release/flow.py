@@ -40,13 +40,13 @@ from equistrata.flows.release.measuring.finding import find_values, found_values
 from equistrata.flows.release.measuring.means import estimate_means
 from equistrata.flows.release.measuring.unit_sizes import count_units
 from equistrata.flows.release.plan import Plan
-from equistrata.flows.release.prepared import AlreadyMade, with_release_id
+from equistrata.flows.release.prepared import ReleaseExists, with_release_id
 from equistrata.flows.release.price import UNIT_SIZES
 from equistrata.flows.release.runners import executor, wait
 from equistrata.flows.release.steps import describing, drawing, fitting, reading, scoring, streams
 from equistrata.flows.release.undertaking import ReleaseRun, under_way
 from equistrata.flows.run.foreground import WHOLE, report_progress
-from equistrata.flows.run.guard import scrubbed
+from equistrata.flows.run.guard import scrub_errors
 from equistrata.flows.run.journal import Journal
 from equistrata.flows.run.workspace import Workspace
 from equistrata.printable import printable
@@ -74,13 +74,13 @@ def _run(step: Callable[Given, Made], *args: Given.args, **kwargs: Given.kwargs)
 
 
 @private_task("one stratum")
-@scrubbed
+@scrub_errors
 def on_worker(job: Callable[[], None], pool: Executor) -> None:
     """Run a job on a worker of the pool and wait for it. The submitted arguments are public, except for a seed."""
     wait(pool.submit(job))
 
 
-def tell_failure(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
+def report_failure(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
     """Log one sentence about a failed flow run and create an artifact.
 
     Use it for `on_failure` and `on_crashed`, also in the process of a worker.
@@ -131,8 +131,8 @@ def _cause(state: State[Any]) -> str:
     log_prints=False,
     persist_result=False,
     validate_parameters=True,
-    on_failure=[tell_failure],
-    on_crashed=[tell_failure],
+    on_failure=[report_failure],
+    on_crashed=[report_failure],
 )
 def release(config: ReleaseConfig) -> str | State[Any]:
     """Make a release with synthetic rows, measurements, means, a card and separate internal scores.
@@ -167,7 +167,7 @@ def release(config: ReleaseConfig) -> str | State[Any]:
             ) in run.plan.warnings:  # only contains settings, names and sizes, so the orchestrator may store it
                 get_run_logger().warning("%s", printable(warning))
             folder = Path(run.plan.config.output) if run.published else _make(run)
-    except AlreadyMade as error:
+    except ReleaseExists as error:
         return Completed(message=str(error))
     report_progress(WHOLE)
     try:
@@ -230,7 +230,7 @@ def _fit_all(plan: Plan, work: Workspace, budgets: Sequence[Budget], noise: Nois
             _run(fitting.shrink, plan, work)
         rest = enumerate(map(plan.strata.rest, plan.strata.keys))
         _work_off("model", [partial(fitting.model_one, work, i, plan.mechanism, schema) for i, schema in rest], pool)
-    _work_off("join", [joining(plan, work)], pool)
+    _work_off("join", [join_job(plan, work)], pool)
     update_progress_artifact(progress, 100.0)
 
 
@@ -247,7 +247,7 @@ def measuring(plan: Plan, work: Workspace, budgets: Sequence[Budget], noise: Noi
     ]
 
 
-def joining(plan: Plan, work: Workspace) -> Callable[[], None]:
+def join_job(plan: Plan, work: Workspace) -> Callable[[], None]:
     """Return the job that joins the models of the strata."""
     engine, config = None if plan.shared is None else plan.shared.engine, plan.config
     return partial(fitting.join, work, plan.strata, engine, config.shrinkage, plan.weights, config.combine_weights)

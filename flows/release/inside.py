@@ -36,7 +36,7 @@ def check_place(output: Path) -> None:
     InputError
         If the path is inside another release, or if the private folder exists or cannot be created.
     """
-    host = release_around(output)
+    host = enclosing_release(output)
     if host is not None:
         raise InputError(f"output folder {str(output)!r} is inside release {str(host)!r}; choose another --output")
     private = private_folder(output)
@@ -55,7 +55,7 @@ def check_place(output: Path) -> None:
     )
 
 
-def release_around(place: Path) -> Path | None:
+def enclosing_release(place: Path) -> Path | None:
     """Return the release folder that contains a path, after following links. If there is none, return None."""
     return next((folder for folder in Path(os.path.realpath(place)).parents if is_release(folder)), None)
 
@@ -81,7 +81,7 @@ def keep_scores(release: Path, document: object) -> Path:
     return private / SCORES
 
 
-def for_a_person() -> bool:
+def is_terminal_output() -> bool:
     """Return True if the output is a terminal.
 
     Exact numbers are not printed elsewhere, because a pipe may end in a log.

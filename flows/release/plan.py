@@ -40,7 +40,7 @@ from equistrata.flows.run.landing import check_output
 from equistrata.privacy.budget import ADD_REMOVE, Rho, relation_of
 from equistrata.synth.foreign.base import ForeignSynthesizer
 from equistrata.synth.foreign.promise import Promise
-from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism, serving_all
+from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism, shared_mechanism
 from equistrata.synth.names import is_foreign
 from equistrata.synth.registry import mechanism
 from equistrata.synth.size import size
@@ -243,7 +243,7 @@ class Plan:
     @property
     def shared(self) -> SharingMechanism | None:
         """The mechanism, if its selection is shared by all strata (see `equistrata.synth.mechanisms.levels`)."""
-        return serving_all(self.mechanism)
+        return shared_mechanism(self.mechanism)
 
     @cached_property
     def fitted(self) -> Strata:

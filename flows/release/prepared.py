@@ -18,7 +18,7 @@ from equistrata.flows.run.journal import Journal, state_folder, unreadable_sente
 from equistrata.privacy.ledger.ledger import Charge, LedgerError
 
 
-class AlreadyMade(InputError):
+class ReleaseExists(InputError):
     """Error that is raised if the release is already complete in the ledger. Nothing was charged again."""
 
     exit_code = 0
@@ -95,7 +95,7 @@ def _plan_of_charged(config: ReleaseConfig, account: Account) -> Plan:
             f"give the release up (equistrata resume --discard {account.release})"
         ) from None
     if not charges:
-        check_none_waits(config, account)
+        check_no_pending_release(config, account)
         promises = f" (its synthesizer {plan.mechanism.name} promises (ε, δ) only, which costs ρ = ε²/2)"
         account.check_price(plan.price.total, plan.relation, promises if plan.promise else "")
     journal = Journal.begun(config, account.ledger.identity)
@@ -122,10 +122,10 @@ def check_standing(config: ReleaseConfig, account: Account, charges: list[Charge
         raise InputError(f"{charged}, but nothing of it is saved in {str(state_folder())!r}; choose another id")
     if settings_hash(charges[0].entry.config) != config.digest:
         raise InputError(f"{charged}, with other settings; choose another id")
-    raise AlreadyMade(f"{charged} and is complete; there is nothing to do")
+    raise ReleaseExists(f"{charged} and is complete; there is nothing to do")
 
 
-def check_none_waits(config: ReleaseConfig, account: Account) -> None:
+def check_no_pending_release(config: ReleaseConfig, account: Account) -> None:
     """Check that no other release into this folder was charged and can be resumed.
 
     If a run was killed and its command is repeated, the user would otherwise pay a second time.

@@ -31,7 +31,7 @@ from equistrata.flows.release.binding import Binding, binding, check_same, confi
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.prepared import all_committed, check_standing, is_published, prepared_plan
 from equistrata.flows.release.price import SYNTHESIS, UNIT_SIZES
-from equistrata.flows.run.disk import DiskFull, telling_full_disk
+from equistrata.flows.run.disk import DiskFull, raise_disk_full
 from equistrata.flows.run.journal import Journal, state_folder
 from equistrata.flows.run.landing import check_output, claimed_output
 from equistrata.flows.run.workspace import Workspace, private_workspace, remove_dead_workspaces, unit_name
@@ -235,7 +235,7 @@ def under_way(config: ReleaseConfig) -> Iterator[ReleaseRun]:
     plan, account = prepared_plan(config)
     output = Path(config.output)
     with ExitStack() as stack:
-        stack.enter_context(telling_full_disk(state_folder(), config.scratch or gettempdir(), output.parent))
+        stack.enter_context(raise_disk_full(state_folder(), config.scratch or gettempdir(), output.parent))
         # The output is reserved first, so that nothing is written or charged if this fails.
         landing = None if is_published(config) else stack.enter_context(claimed_output(output))
         if account is None:
@@ -244,10 +244,10 @@ def under_way(config: ReleaseConfig) -> Iterator[ReleaseRun]:
             return
         journal = Journal.open(config, account.ledger.identity)
         stack.enter_context(journal.held())
-        with _forgotten_if_uncharged(journal, account):
+        with _remove_if_uncharged(journal, account):
             lease = stack.enter_context(account.lease(journal))
             check_standing(config, account, account.charges(), journal)  # the release may be complete by now
-            journal = _on_its_way_to(config, journal)
+            journal = _redirect_journal(config, journal)
             units = tuple(unit_name(plan.fitted.columns, key) for key in plan.fitted.keys)
             kept = journal.paid, journal.next_run(), units
             work = stack.enter_context(private_workspace(config.scratch, *kept, landing))
@@ -268,7 +268,7 @@ def under_way(config: ReleaseConfig) -> Iterator[ReleaseRun]:
 
 
 @contextmanager
-def _forgotten_if_uncharged(journal: Journal, account: Account) -> Iterator[None]:
+def _remove_if_uncharged(journal: Journal, account: Account) -> Iterator[None]:
     """Remove the journal if the block fails and nothing was charged."""
     try:
         yield
@@ -279,7 +279,7 @@ def _forgotten_if_uncharged(journal: Journal, account: Account) -> Iterator[None
         raise
 
 
-def _on_its_way_to(config: ReleaseConfig, journal: Journal) -> Journal:
+def _redirect_journal(config: ReleaseConfig, journal: Journal) -> Journal:
     """Return the journal with a new output folder.
 
     Raises
@@ -320,7 +320,7 @@ def discard(journal: Journal) -> None:
         journal.remove()
 
 
-def give_up_charges(ledger: Ledger, release: str) -> int:
+def fail_open_charges(ledger: Ledger, release: str) -> int:
     """Mark the open charges of a release as failed, and return their number.
 
     Raises

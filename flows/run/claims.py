@@ -36,7 +36,7 @@ TRIES = 100  # the number of attempts to create a folder while other runs remove
 Given = TypeVar("Given")
 
 
-class Held(EquistrataError):
+class FolderInUse(EquistrataError):
     """Error that is raised if another process holds the folder."""
 
 
@@ -69,13 +69,13 @@ def take(folder: Path, leased: bool = False) -> int:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Held from None
+            raise FolderInUse from None
         if os.stat(folder / LOCK).st_ino != os.fstat(handle).st_ino:
             raise FileNotFoundError(folder)
         if leased:
             signed, silent = os.pread(handle, 100, 0), time.time() - os.fstat(handle).st_mtime
             if signed and signed != _kernel() and silent < LEASE:  # another machine still renews it
-                raise Held
+                raise FolderInUse
             os.pwrite(handle, _kernel(), 0)
             os.utime(handle)
     except BaseException:
@@ -88,12 +88,12 @@ def claim(folder: Path) -> int | None:
     """Lock a folder and return the file descriptor of the lock. If this is not possible, return None."""
     try:
         return take(folder)
-    except (Held, OSError):
+    except (FolderInUse, OSError):
         return None
 
 
 @contextmanager
-def beating(handle: int) -> Iterator[None]:
+def renew_claim(handle: int) -> Iterator[None]:
     """Touch the file of a lease at regular intervals while the block runs."""
     ended = threading.Event()
 
@@ -170,7 +170,7 @@ def remove_if_dead(folder: Path) -> bool:
         handle = take(folder, leased=True)
     except FileNotFoundError:
         return True
-    except (Held, OSError):
+    except (FolderInUse, OSError):
         return False
     try:
         with suppress(OSError, ValueError):

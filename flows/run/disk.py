@@ -138,7 +138,7 @@ def write_durably(path: Path, text: str, prefix: str | None = None, new: bool = 
 
 
 @contextmanager
-def telling_full_disk(*folders: str | os.PathLike[str]) -> Iterator[None]:
+def raise_disk_full(*folders: str | os.PathLike[str]) -> Iterator[None]:
     """Raise a DiskFull error if the block fails because the disk is full.
 
     The original error is dropped, because its text could quote a row (see `equistrata.flows.run.guard`).

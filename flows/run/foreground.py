@@ -40,7 +40,7 @@ def report_progress(stage: str, done: int = 0, of: int = 0) -> None:
 
 
 @contextmanager
-def listening(listener: Listener) -> Iterator[None]:
+def listen_to_progress(listener: Listener) -> Iterator[None]:
     """Report the progress of the block to a listener."""
     _listeners.append(listener)
     try:
@@ -66,7 +66,7 @@ def foreground(listener: Listener, verbose: bool = False, ahead: TemporaryServer
     with temporary_server() if ahead is None else nullcontext(ahead) as server:
         if server is not None:
             server.serve()
-        with uncollected():  # import the whole client before waiting for the server
+        with pause_garbage_collection():  # import the whole client before waiting for the server
             import prefect.main  # noqa: F401
         from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
@@ -75,7 +75,7 @@ def foreground(listener: Listener, verbose: bool = False, ahead: TemporaryServer
         if server is not None and not PREFECT_API_URL.value() and (url := server.ready()):
             settings[PREFECT_API_URL] = url
         try:
-            with listening(listener), temporary_settings(settings):
+            with listen_to_progress(listener), temporary_settings(settings):
                 yield
         finally:
             if server is not None:
@@ -83,7 +83,7 @@ def foreground(listener: Listener, verbose: bool = False, ahead: TemporaryServer
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def pause_garbage_collection() -> Iterator[None]:
     """Disable garbage collection while modules are imported in the block, because imported modules are never garbage.
 
     The imported objects are also excluded from later collections. This saves 0.2 of 1.7 seconds of imports, and 0.4

@@ -28,7 +28,7 @@ class StepFailed(EquistrataError, RuntimeError):
     """
 
 
-def scrubbed(step: Callable[P, Returned]) -> Callable[P, Returned]:
+def scrub_errors(step: Callable[P, Returned]) -> Callable[P, Returned]:
     """Replace the exceptions of other packages in a step by their type and place.
 
     This is necessary because a message may quote a row, and all messages are stored by Prefect.

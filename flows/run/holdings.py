@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from equistrata.flows.run.claims import LOCK, beating, remove, remove_if_dead, take
+from equistrata.flows.run.claims import LOCK, remove, remove_if_dead, renew_claim, take
 from equistrata.flows.run.journal import state_folder
 
 RECORD_PREFIX = ".folder-"
@@ -26,7 +26,7 @@ FORGOTTEN = 30 * 24 * 3600.0  # seconds after which the record of a folder that 
 
 
 @contextmanager
-def held_folder(folder: Path, exist_ok: bool = False) -> Iterator[Path]:
+def hold_folder(folder: Path, exist_ok: bool = False) -> Iterator[Path]:
     """Create a folder, hold it by a lease while the block runs, and remove it afterwards.
 
     Parameters
@@ -66,7 +66,7 @@ def held_folder(folder: Path, exist_ok: bool = False) -> Iterator[Path]:
             raise
         stack.callback(os.close, handle)
         stack.callback(remove, folder)
-        stack.enter_context(beating(handle))
+        stack.enter_context(renew_claim(handle))
         yield folder
 
 

@@ -21,9 +21,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from equistrata.errors import InputError
-from equistrata.flows.run.claims import LOCK, Held, empty, remove_if_dead, tried
+from equistrata.flows.run.claims import LOCK, FolderInUse, empty, remove_if_dead, tried
 from equistrata.flows.run.disk import shortened, sync, sync_tree, unusable
-from equistrata.flows.run.holdings import held_folder, remove_dead_holdings
+from equistrata.flows.run.holdings import hold_folder, remove_dead_holdings
 from equistrata.flows.run.workspace import Workspace
 
 INSIDE = 700  # the number of bytes by which paths inside an output may be longer than its own path
@@ -92,7 +92,7 @@ def claimed_output(output: Path, parent_mode: int = 0o777) -> Iterator[Path]:
     with ExitStack() as stack:
         try:
             folder = tried(lambda: _take_place(output, parent_mode, stack), FileNotFoundError, FileExistsError)
-        except Held as held:
+        except FolderInUse as held:
             made = held.args[0] if held.args else output
             raise InputError(
                 f"another run is making output folder {str(made)!r}; wait for it to end, or choose another --output"
@@ -187,7 +187,7 @@ def _take_place(output: Path, parent_mode: int, stack: ExitStack) -> Path:
         _check_free(missing)
         parent.mkdir(mode=parent_mode, parents=True, exist_ok=True)
         beside = parent.resolve(strict=True) / _hidden_name(output.name)
-        folder = attempt.enter_context(held_folder(beside, exist_ok=True))
+        folder = attempt.enter_context(hold_folder(beside, exist_ok=True))
         empty(folder)  # it may contain files of a run that has died
         _try_out(folder, output)
         stack.enter_context(attempt.pop_all())
@@ -202,7 +202,7 @@ def _check_free(missing: list[Path]) -> None:
     for folder in missing:
         beside = folder.with_name(_hidden_name(folder.name))
         if (beside / LOCK).exists() and not remove_if_dead(beside):
-            raise Held(folder)
+            raise FolderInUse(folder)
 
 
 def _try_out(folder: Path, output: Path) -> None:

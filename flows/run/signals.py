@@ -14,7 +14,7 @@ from types import FrameType
 
 
 @contextmanager
-def ending_on_sigterm() -> Iterator[None]:
+def exit_on_sigterm() -> Iterator[None]:
     """Stop the block on SIGTERM in the same way as on Ctrl-C. This also stops the server of Prefect.
 
     If a flow is running, Prefect stops the flow before it passes the signal on.
@@ -34,7 +34,7 @@ def ending_on_sigterm() -> Iterator[None]:
 
 
 @contextmanager
-def finished_first() -> Iterator[None]:
+def finish_before_stopping() -> Iterator[None]:
     """Complete the block before the command is stopped by SIGTERM or Ctrl-C.
 
     If the signal is sent again, the command is stopped immediately. Use this function to save results that were paid

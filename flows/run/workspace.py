@@ -30,9 +30,9 @@ import numpy.typing as npt
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.flows.run.claims import LANDING, Held, remove_dead, tried
+from equistrata.flows.run.claims import LANDING, FolderInUse, remove_dead, tried
 from equistrata.flows.run.disk import sync, sync_tree, unusable, write_durably
-from equistrata.flows.run.holdings import held_folder, remove_dead_holdings
+from equistrata.flows.run.holdings import hold_folder, remove_dead_holdings
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.models.base import Model
 from equistrata.synth.models.storage import save_model
@@ -311,14 +311,14 @@ def private_workspace(
         place = scratch or tempfile.gettempdir()
 
         def attempt() -> Path:
-            return stack.enter_context(held_folder(Path(place).absolute() / f"{WORK_PREFIX}{secrets.token_hex(8)}"))
+            return stack.enter_context(hold_folder(Path(place).absolute() / f"{WORK_PREFIX}{secrets.token_hex(8)}"))
 
         try:
             # Before the folder is locked, another run may remove it, because it looks like the folder of a dead run.
-            root = tried(attempt, Held, FileNotFoundError)
+            root = tried(attempt, FolderInUse, FileNotFoundError)
             if landing is not None:
                 (root / LANDING).write_text(str(landing), "utf-8")
-        except (OSError, ValueError, Held) as error:
+        except (OSError, ValueError, FolderInUse) as error:
             raise unusable("the private working folder", "--scratch", error, place) from None
         yield Workspace(root, kept, run, units, landing)
 

@@ -46,7 +46,7 @@ RELEASE_FLOW = "release"
 NOT_ENDED = [StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING]
 
 
-class BudgetShort(EquistrataError, RuntimeError):
+class InsufficientBudget(EquistrataError, RuntimeError):
     """Error that is raised if the budget is not sufficient for a scheduled release."""
 
 
@@ -110,7 +110,7 @@ def budget_check(dataset: str, ledger: str | None = None, ahead: int = 3) -> Sta
     )
     create_markdown_artifact(page, key=key, description=verdict)
     if short:
-        raise BudgetShort(verdict)
+        raise InsufficientBudget(verdict)
     return Completed(message=verdict)
 
 
@@ -165,7 +165,7 @@ def artifact_key(name: str) -> str:
     return key if key == name else f"{key}-{hashlib.sha256(name.encode()).hexdigest()[:6]}".lstrip("-")
 
 
-class Upcoming(NamedTuple):
+class ScheduledRelease(NamedTuple):
     """A scheduled or running release that is not charged yet.
 
     Attributes
@@ -186,7 +186,7 @@ class Upcoming(NamedTuple):
     price: Rho
 
 
-def upcoming_releases(client: SyncPrefectClient, dataset: str, named: str | None) -> list[Upcoming]:
+def upcoming_releases(client: SyncPrefectClient, dataset: str, named: str | None) -> list[ScheduledRelease]:
     """Return the scheduled or running releases of a data set that are not charged yet, in order.
 
     By default, a server schedules at least three runs of each deployment, and all runs of the next 100 days. Two runs
@@ -216,7 +216,7 @@ def upcoming_releases(client: SyncPrefectClient, dataset: str, named: str | None
     place = place_of(named)
     opened = open_ledger(place)
     charged, account = [charge.entry for charge in opened.charges(dataset)], opened.account(dataset)
-    seen, found = {entry.release_id for entry in charged}, list[Upcoming]()
+    seen, found = {entry.release_id for entry in charged}, list[ScheduledRelease]()
     begun = set(series_of(charged))
     for run in _runs(client):
         settings = (run.parameters or {}).get("config")
@@ -239,7 +239,7 @@ def upcoming_releases(client: SyncPrefectClient, dataset: str, named: str | None
             continue
         seen.add(config.release_id)
         begun |= {series.name} if series else set()
-        found.append(Upcoming(str(config.release_id), when, epsilon, price))
+        found.append(ScheduledRelease(str(config.release_id), when, epsilon, price))
     return found
 
 
@@ -280,7 +280,7 @@ def _runs(client: SyncPrefectClient) -> list[FlowRun]:
     return sorted(found.values(), key=lambda run: (run.expected_start_time, str(run.id)))
 
 
-def _verdict(dataset: str, left: Rho, next_ones: Sequence[Upcoming], short: Sequence[Upcoming]) -> str:
+def _verdict(dataset: str, left: Rho, next_ones: Sequence[ScheduledRelease], short: Sequence[ScheduledRelease]) -> str:
     number = len(next_ones)
     if not number:
         return f"No release of data set {dataset!r} is scheduled on this server; ρ = {float(left):.6g} is left."

@@ -25,7 +25,7 @@ from equistrata.arrays import Floats
 from equistrata.errors import InputError
 from equistrata.inference.counts.sizing import Law, Sizing
 from equistrata.stats.checks import closed_share, number, one_of, positive, share, whole
-from equistrata.stats.laws import BinomialLaplace, NormalLaplace
+from equistrata.stats.distributions import BinomialLaplace, NormalLaplace
 
 Alternative = Literal["two-sided", "greater", "less"]
 

@@ -23,7 +23,7 @@ import scipy
 
 from equistrata.errors import InputError
 from equistrata.stats.checks import one_of, positive, share
-from equistrata.stats.laws import NormalLaplace
+from equistrata.stats.distributions import NormalLaplace
 
 Law = Literal["normal", "normal-laplace"]
 
@@ -101,7 +101,7 @@ class Sizing:
         one_of("law", law, get_args(Law))
         if law == "normal":
             return closed
-        return crossing(lambda rows: self._excess(rows, epsilon), closed)
+        return find_root(lambda rows: self._excess(rows, epsilon), closed)
 
     def smallest_epsilon(self, rows: float, law: Law = "normal-laplace") -> float:
         """Return the smallest ε at which a positive number of rows is enough.
@@ -117,7 +117,7 @@ class Sizing:
         closed = math.sqrt(8) * self.sensitivity * self.distance / (self.quantiles * self.variance * root)
         if law == "normal":
             return closed
-        return crossing(lambda epsilon: self._excess(rows, epsilon), closed)
+        return find_root(lambda epsilon: self._excess(rows, epsilon), closed)
 
     def correction_factor(self, epsilon: float, law: Law = "normal-laplace") -> float:
         """Return the factor K ≥ 1 by which the noise at ε multiplies the number of rows."""
@@ -136,7 +136,7 @@ class Sizing:
         return float(law.cdf(self.distance - law.quantile(1 - self.alpha / 2))) - (1 - self.beta)
 
 
-def crossing(rising: Callable[[float], float], near: float, precision: float = 1e-13) -> float:
+def find_root(rising: Callable[[float], float], near: float, precision: float = 1e-13) -> float:
     """Return the zero of an increasing function of a positive number. The search begins at `near`."""
     low = high = near
     for _ in range(DOUBLINGS):

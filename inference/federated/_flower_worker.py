@@ -93,7 +93,7 @@ def serve(settings):
     factory = LinkStateFactory(":flwr-in-memory-state:")
     state = factory.state()
     keys = [Path(path).read_bytes() for path in settings["public_keys"]]  # in the order of the holders
-    fleet = open_to_holders(settings, factory, keys)
+    fleet = start_tls_server(settings, factory, keys)
     print(json.dumps({"ready": True}), flush=True)
     members = None
     for line in sys.stdin:
@@ -115,7 +115,7 @@ def serve(settings):
     fleet.stop(grace=1)
 
 
-def open_to_holders(settings, factory, keys):
+def start_tls_server(settings, factory, keys):
     """Start the server of Flower over TLS. Only holders that have one of these public keys can connect."""
     import grpc
     from flwr.proto.fleet_pb2 import DeleteNodeRequest

@@ -106,7 +106,7 @@ class FederatedResult:
         return {**asdict(self), "strata": [asdict(stratum) for stratum in self.strata]}
 
 
-class RowsMissing(EquistrataError, RuntimeError):
+class TooManyRowsMissing(EquistrataError, RuntimeError):
     """Exception that is raised if more rows are missing than the θ of the plan allows.
 
     In this case nothing is published.
@@ -153,7 +153,7 @@ def federate(plan: FederatedPlan, aggregator: SecureAggregator) -> FederatedResu
         if chosen is None:
             continue
         if rows[place] < chosen.rows:
-            raise RowsMissing(
+            raise TooManyRowsMissing(
                 f"cell {plan.label(cell)} lost more rows than the plan allows, so nothing is published; the server has "
                 "seen sums that may cost more than the plan's epsilon, so make a new plan"
             )

@@ -24,7 +24,7 @@ from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
 from equistrata.inference.means.hierarchical import two_level_means
 from equistrata.inference.means.interval import joint_clip
 from equistrata.inference.means.post_stratification import post_stratify
-from equistrata.inference.means.refinement import ROW_COUNT_SHARE, RowCount, estimate_mean, row_counts, spendable
+from equistrata.inference.means.refinement import ROW_COUNT_SHARE, RowCount, estimate_mean, positive_rho, row_counts
 from equistrata.inference.means.settings import CoinpressSettings, GroupedValues, GroupWeights, read_groups, read_values
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource, source_of
@@ -92,7 +92,7 @@ class Coinpress(CoinpressSettings):
         if rows is not None and (self.sizes != "noisy" or not rows.sigma > 0):
             raise InputError("'rows' is a noisy count, so it needs a positive sigma and sizes='noisy'")
         noise = source_of(noise)
-        return estimate_mean(read_values(values), Budget(spendable(rho)), self, noise, rows)
+        return estimate_mean(read_values(values), Budget(positive_rho(rho)), self, noise, rows)
 
     def by_strata(
         self,
@@ -155,7 +155,7 @@ class Coinpress(CoinpressSettings):
         (38.35, 36.48, 0.5)
         """
         read, noise = read_groups(groups, weights, absent), source_of(noise)
-        amount = spendable(rho)
+        amount = positive_rho(rho)
         budgets = Budget(amount).parallel(amount, read.values, "strata")
         streams = {key: noise.spawn(place) for key, place in read.streams.items()}
         cost, paying = amount * ROW_COUNT_SHARE, budgets if self.sizes == "noisy" else {}
@@ -237,4 +237,4 @@ class Coinpress(CoinpressSettings):
         read, noise = read_groups(groups, weights, absent), source_of(noise)
         if len(read.values) == 1:
             return self.by_strata(groups, weights, rho, noise, absent=absent)
-        return two_level_means(read, self, Budget(spendable(rho)), noise)
+        return two_level_means(read, self, Budget(positive_rho(rho)), noise)

@@ -142,11 +142,11 @@ def _losses(sizes: Sequence[float], settings: CoinpressSettings, rho: Rho) -> tu
     population = 1 / (a / whole + (1 - a) / summed)
     measured = alone / (1 - a)[:, None]
     measured -= (share * measured) ** 2 / (summed / (1 - a) + whole / a)[:, None]
-    lost = _leant(measured, apart + population[:, None]) / _leant(alone, apart + best)
+    lost = _combined_variance(measured, apart + population[:, None]) / _combined_variance(alone, apart + best)
     return np.sqrt(population / best), np.sqrt(lost).mean(axis=1)
 
 
-def _leant(own: Floats, others: Floats | float) -> Floats:
+def _combined_variance(own: Floats, others: Floats | float) -> Floats:
     """Return the variance of the best mixture of two independent measurements with these variances."""
     return np.asarray(own * others / (own + others))
 

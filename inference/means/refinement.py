@@ -58,7 +58,7 @@ class RowCount:
 
 
 @dataclass(frozen=True)
-class Reading:
+class NoisyMean:
     """A noisy mean of clipped values, in the unit of the data.
 
     Attributes
@@ -82,7 +82,7 @@ class Reading:
     centre: float
 
 
-def spendable(rho: Budget | Rho | float) -> Rho:
+def positive_rho(rho: Budget | Rho | float) -> Rho:
     """Return a positive amount of ρ. If `rho` is a budget, all of the remaining budget is charged.
 
     Raise InputError if the amount is not positive.
@@ -124,11 +124,11 @@ class MeanNoise:
         sensitivity = reach * (2 if self.settings.relation == REPLACE_ONE else 1)
         return gaussian_sigma(rho) * sensitivity, np.minimum(np.abs(offset), reach) * self.rows.sigma
 
-    def reading(self, mean: float, clip: Clip, rho: Rho, guess: float | None = None) -> Reading:
+    def reading(self, mean: float, clip: Clip, rho: Rho, guess: float | None = None) -> NoisyMean:
         """Return the reading of a step that spends `rho` and measures `mean`. The parameter `guess` is a rough mean."""
         centre, reach = (float(part) for part in self.window(clip.lower, clip.upper, rho, guess))
         of_sum, of_count = (float(part) for part in self.deviations(reach, mean - centre, rho))
-        return Reading(mean, math.hypot(of_sum, of_count) / self.rows.least, clip, of_sum, centre)
+        return NoisyMean(mean, math.hypot(of_sum, of_count) / self.rows.least, clip, of_sum, centre)
 
     def variance_by_clip(self, rho: Rho, guess: float | None) -> Variance:
         """Return a function that computes the variance of the noise of a mean from the ends of its clip.
@@ -143,7 +143,7 @@ class MeanNoise:
 
         return variance
 
-    def sums(self, reading: Reading) -> NoisySums:
+    def sums(self, reading: NoisyMean) -> NoisySums:
         """Return the sums from which a reading was computed."""
         total = (reading.value - reading.centre) * self.rows.count
         return NoisySums(reading.centre, total, self.rows.drawn, Spread(reading.of_sum**2, 0.0, self.rows.sigma**2))
@@ -196,10 +196,10 @@ def estimate_mean(
     model = MeanNoise(settings, rows)
     if rows.count == 0:
         budget.spend(budget.remaining, "no rows")
-        nothing = Reading(settings.middle, math.inf, Clip(settings.lower, settings.upper), 0.0, settings.middle)
+        nothing = NoisyMean(settings.middle, math.inf, Clip(settings.lower, settings.upper), 0.0, settings.middle)
         return _finish(budget, model, (settings.lower, settings.upper), nothing, noise.private)
 
-    def measure(clip: Clip, rho: Rho, step: int, guess: float | None) -> Reading:
+    def measure(clip: Clip, rho: Rho, step: int, guess: float | None) -> NoisyMean:
         centre, reach = (float(part) for part in model.window(clip.lower, clip.upper, rho, guess))
         # The window is symmetric about the centre and contains the clip. The values are clipped here first, so that
         # the wider window does not change the sum.
@@ -221,10 +221,10 @@ def refine(
     model: MeanNoise,
     total: Rho,
     remaining: Rho,
-    measure: Callable[[Clip, Rho, int, float | None], Reading],
+    measure: Callable[[Clip, Rho, int, float | None], NoisyMean],
     histogram: Callable[[Shells, Rho], tuple[Floats | Counts, float]],
     guess: float | None = None,
-) -> tuple[tuple[float, float], Reading]:
+) -> tuple[tuple[float, float], NoisyMean]:
     """Narrow the interval of the mean in several steps, and return the interval and the pooled reading.
 
     The function is used for rows and for plans.
@@ -252,7 +252,7 @@ def refine(
     gaussian = settings.tail == "gaussian"
     shells_rho = Rho(0) if gaussian else total * HISTOGRAM_SHARE
     *parts, last = step_amounts(remaining - shells_rho, settings.steps)
-    low, high, readings = settings.lower, settings.upper, list[Reading]()
+    low, high, readings = settings.lower, settings.upper, list[NoisyMean]()
     for step, part in enumerate(parts, start=1):
         clip = settings.clip(low, high, settings.paper_reach(step, rows.count))
         readings.append(measure(clip, part, step, guess))
@@ -289,7 +289,7 @@ def step_amounts(rho: Rho, steps: int) -> list[Rho]:
     return rho.split([(1 - last) / (steps - 1)] * (steps - 1) + [last])
 
 
-def pool(readings: Sequence[Reading], rows: RowCount) -> Reading:
+def pool(readings: Sequence[NoisyMean], rows: RowCount) -> NoisyMean:
     """Pool the last reading with all readings that have a clip of at least the same width, by least squares.
 
     A tighter clip would add bias. An error in the number of rows changes all readings. The change of a reading is
@@ -307,7 +307,7 @@ def pool(readings: Sequence[Reading], rows: RowCount) -> Reading:
     parts = weights / weights.sum()
     value, centre = (float(parts @ [getattr(reading, name) for reading in wide]) for name in ("value", "centre"))
     of_sum = float(np.linalg.norm(parts * [reading.of_sum for reading in wide]))
-    return Reading(value, float(weights.sum()) ** -0.5 / rows.least, last.clip, of_sum, centre)
+    return NoisyMean(value, float(weights.sum()) ** -0.5 / rows.least, last.clip, of_sum, centre)
 
 
 def noisy_rows(rows: int, rho: Rho, budget: Budget, noise: NoiseSource) -> RowCount:
@@ -365,7 +365,7 @@ def best_step(half: npt.ArrayLike, away: npt.ArrayLike, of_count: float, per_uni
 
 
 def _finish(
-    budget: Budget, model: MeanNoise, interval: tuple[float, float], pooled: Reading, private: bool
+    budget: Budget, model: MeanNoise, interval: tuple[float, float], pooled: NoisyMean, private: bool
 ) -> Estimate:
     if budget.remaining:
         raise RuntimeError(f"a run left ρ = {float(budget.remaining)} of its budget unspent")

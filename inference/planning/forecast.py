@@ -35,7 +35,7 @@ CONFIDENCE = 0.9  # the prior probability with which a bound holds
 
 
 @dataclass(frozen=True)
-class World:
+class Scenario:
     """A state of the quantities that a plan does not know. By default, they are as expected.
 
     Attributes
@@ -57,7 +57,7 @@ class World:
 
 
 @dataclass(frozen=True)
-class Found:
+class PredictedInterval:
     """The predicted interval of a mean, in the unit of the data.
 
     Attributes
@@ -97,20 +97,20 @@ class Forecast:
     sizes: tuple[float, ...] = ()
     tail: float = 0.0
 
-    def median(self, rows: float, rho: Rho) -> Found:
+    def median(self, rows: float, rho: Rho) -> PredictedInterval:
         """Return the median of the half-width for strata with this number of rows."""
-        return _found(self, rows, rho, World(self.tail))
+        return _found(self, rows, rho, Scenario(self.tail))
 
-    def bound(self, rows: float, rho: Rho) -> Found:
+    def bound(self, rows: float, rho: Rho) -> PredictedInterval:
         """Return a bound that the half-width does not exceed with probability `CONFIDENCE`."""
         return _bound(self, rows, rho)
 
-    def worlds(self, rows: float) -> Iterator[tuple[World, ...]]:
+    def worlds(self, rows: float) -> Iterator[tuple[Scenario, ...]]:
         """Yield the states in which one cause is z standard deviations worse than expected.
 
         Only the worst state counts.
         """
-        z, expected = float(scipy.special.ndtri(CONFIDENCE)), World(self.tail)
+        z, expected = float(scipy.special.ndtri(CONFIDENCE)), Scenario(self.tail)
         away = z * MEAN_SPREAD * self.settings.sigma
         yield (replace(expected, count=-z),)
         yield replace(expected, mean=away), replace(expected, mean=-away)
@@ -134,7 +134,7 @@ class Forecast:
 
 
 @lru_cache(maxsize=4096)  # a plan uses the results of its search again, about 30 for each stratum
-def _found(asked: Forecast, rows: float, rho: Rho, world: World) -> Found:
+def _found(asked: Forecast, rows: float, rho: Rho, world: Scenario) -> PredictedInterval:
     settings, deviation = asked.settings, gaussian_sigma(rho * ROW_COUNT_SHARE)
     model = MeanNoise(settings, RowCount(max(rows + world.count * deviation, 1.0), deviation))
     mean = min(max(asked.reference + world.mean, settings.lower), settings.upper)
@@ -152,11 +152,11 @@ def _found(asked: Forecast, rows: float, rho: Rho, world: World) -> Found:
         model, total, left, lambda clip, part, step, guess: model.reading(mean, clip, part, guess), histogram, guess
     )
     lower, upper = model.sums(pooled).interval(replace(settings, level=1 - asked.alpha), pooled.clip)
-    return Found((upper - lower) / 2, pooled.noise)
+    return PredictedInterval((upper - lower) / 2, pooled.noise)
 
 
 @lru_cache(maxsize=4096)
-def _bound(asked: Forecast, rows: float, rho: Rho) -> Found:
+def _bound(asked: Forecast, rows: float, rho: Rho) -> PredictedInterval:
     expected = asked.median(rows, rho)
     worst = [[expected, *(_found(asked, rows, rho, world) for world in worlds)] for worlds in asked.worlds(rows)]
 
@@ -164,4 +164,4 @@ def _bound(asked: Forecast, rows: float, rho: Rho) -> Found:
         usual = getattr(expected, name)
         return math.exp(math.hypot(*(math.log(max(getattr(each, name) for each in found) / usual) for found in worst)))
 
-    return Found(expected.half_width * ratio("half_width"), expected.noise * ratio("noise"))
+    return PredictedInterval(expected.half_width * ratio("half_width"), expected.noise * ratio("noise"))

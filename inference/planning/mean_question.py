@@ -15,10 +15,10 @@ from typing import ClassVar
 import scipy
 
 from equistrata.errors import InputError
-from equistrata.inference.counts.sizing import Sizing, crossing
+from equistrata.inference.counts.sizing import Sizing, find_root
 from equistrata.inference.means.refinement import ROW_COUNT_SHARE, RowCount
 from equistrata.inference.means.settings import CoinpressSettings
-from equistrata.inference.planning.forecast import Forecast, Found
+from equistrata.inference.planning.forecast import Forecast, PredictedInterval
 from equistrata.inference.planning.questions import Question
 from equistrata.privacy.budget import ADD_REMOVE, Relation, Rho
 from equistrata.privacy.noise import gaussian_sigma
@@ -124,21 +124,21 @@ class MeanQuestion(Question):
             )
         if self._excess(1.0, rho) >= 0:
             return 1.0
-        start = crossing(lambda rows: self._median_excess(rows, rho), 1000.0, COARSE)
-        return crossing(lambda rows: self._excess(rows, rho), start, PRECISION) * (1 + PRECISION)
+        start = find_root(lambda rows: self._median_excess(rows, rho), 1000.0, COARSE)
+        return find_root(lambda rows: self._excess(rows, rho), start, PRECISION) * (1 + PRECISION)
 
     def smallest_epsilon(self, rows: float, near: float = 1.0) -> float:
         if not positive("rows", rows) > self.classical_rows or self._median_excess(rows, MOST_RHO) < 0:
             return math.inf  # the sampling error is too large
         price = self._price(near)
         enough = self._excess(rows, price) >= 0
-        start = crossing(lambda amount: self._median_excess(rows, Rho(amount)), float(price), COARSE)
+        start = find_root(lambda amount: self._median_excess(rows, Rho(amount)), float(price), COARSE)
         start = start if enough else max(start, float(price))
         while self._excess(rows, Rho(2 * start)) < 0:
             start *= 2
             if start > float(MOST_RHO):
                 return math.inf
-        rho = crossing(lambda amount: self._excess(rows, Rho(amount)), start, PRECISION) * (1 + PRECISION)
+        rho = find_root(lambda amount: self._excess(rows, Rho(amount)), start, PRECISION) * (1 + PRECISION)
         least = Rho(rho / self._bought).epsilon(self.delta)  # the rows are enough at this ε
         return min(least, near) if enough else least
 
@@ -186,7 +186,7 @@ class MeanQuestion(Question):
         """Return the distance to detect minus the smallest distance that this number of rows detects in the median."""
         return self._spare(rows, rho, self._forecast.median(rows, rho))
 
-    def _spare(self, rows: float, rho: Rho, found: Found) -> float:
+    def _spare(self, rows: float, rho: Rho, found: PredictedInterval) -> float:
         if self.goal == "power":
             return self._sizing.distance - self._sizing.quantiles * self._deviation(rows, rho, found.noise)
         return self._sizing.distance - found.half_width

@@ -17,7 +17,7 @@ from equistrata.inference.counts.proportions import exact_power, power, proporti
 from equistrata.inference.counts.sizing import Sizing
 from equistrata.privacy.budget import REPLACE_ONE, Relation
 from equistrata.stats.checks import number, one_of, positive, share
-from equistrata.stats.laws import NormalLaplace
+from equistrata.stats.distributions import NormalLaplace
 
 Goal = Literal["power", "relative error"]
 About = Literal["population", "rows"]

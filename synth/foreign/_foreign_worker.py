@@ -95,7 +95,7 @@ def fit_by_factory(rows, settings):
     from snsynth import Synthesizer
 
     made = snsynth_class(settings["synthesizer"])
-    told = {"epsilon": settings["epsilon"]} | ({"delta": settings["delta"]} if takes(made, "delta") else {})
+    told = {"epsilon": settings["epsilon"]} | ({"delta": settings["delta"]} if accepts_parameter(made, "delta") else {})
     synthesizer = Synthesizer.create(settings["synthesizer"], **told)
     places = list(range(rows.shape[1]))
     neural = made.__module__.startswith("snsynth.pytorch")
@@ -111,11 +111,11 @@ def fit_class(rows, settings):
     import pandas as pd
 
     made, names = load_class(settings["class"], settings["places"]), settings["names"]
-    told = {"epsilon": settings["epsilon"]} | ({"delta": settings["delta"]} if takes(made, "delta") else {})
+    told = {"epsilon": settings["epsilon"]} | ({"delta": settings["delta"]} if accepts_parameter(made, "delta") else {})
     about = {"categorical_columns": list(names), "domain": dict(zip(names, settings["sizes"], strict=True))}
     synthesizer = made(**told)
     frame = pd.DataFrame(rows, columns=names)
-    synthesizer.fit(frame, **{name: value for name, value in about.items() if takes(made.fit, name)})
+    synthesizer.fit(frame, **{name: value for name, value in about.items() if accepts_parameter(made.fit, name)})
     return synthesizer.sample(settings["draw"])
 
 
@@ -214,12 +214,12 @@ def load_class(name, places):
         raise ContractError(f"{where!r} has no class {called!r}")
     if lacking := [name for name in ("fit", "sample") if not callable(getattr(found, name, None))]:
         raise ContractError(f"{called} has no method {' and no method '.join(lacking)}; {CONTRACT}")
-    if not takes(found, "epsilon"):
+    if not accepts_parameter(found, "epsilon"):
         raise ContractError(f"{called} has no parameter epsilon; {CONTRACT}")
     return found
 
 
-def takes(function, name):
+def accepts_parameter(function, name):
     """Return True if a function has a parameter with this name or accepts any keyword."""
     parameters = inspect.signature(function).parameters.values()
     return any(each.name == name or each.kind is each.VAR_KEYWORD for each in parameters)
@@ -231,14 +231,18 @@ def describe(name, places):
     if where == SNSYNTH:
         made, own, zcdp = snsynth_class(called.lower()), "smartnoise-synth", called.lower() in CONVERTS
         return {
-            "software": f"{own} {importlib.metadata.version(own)}", "delta": takes(made, "delta"), "domain": True,
+            "software": f"{own} {importlib.metadata.version(own)}",
+            "delta": accepts_parameter(made, "delta"),
+            "domain": True,
             "zcdp": zcdp,
-        }  # fmt: skip
+        }
     made = load_class(name, places)
     return {
-        "software": software(made), "delta": takes(made, "delta"), "domain": takes(made.fit, "domain"),
+        "software": software(made),
+        "delta": accepts_parameter(made, "delta"),
+        "domain": accepts_parameter(made.fit, "domain"),
         "zcdp": getattr(made, "zcdp", False) is True,
-    }  # fmt: skip
+    }
 
 
 def software(made):

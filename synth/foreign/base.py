@@ -224,7 +224,7 @@ class ForeignSynthesizer(Mechanism):
             rest = budget.spend(budget.remaining, self.name)
             epsilon, delta = rest.epsilon(self.delta) * (1 - 1e-9), self.delta  # slightly less, as ε was rounded up
         else:
-            promise = self.promise or Promise.costing(
+            promise = self.promise or Promise.of_rho_and_delta(
                 rho, 0.0 if self.pure else self.delta, not counted, self.count_share
             )
             budget.spend(Rho.of_pure(promise.epsilon) + promise.paid, self.name)

@@ -89,7 +89,7 @@ class Promise:
         return promise
 
     @classmethod
-    def costing(cls, rho: Rho, delta: float, count: bool, count_share: float = COUNT_SHARE) -> Promise:
+    def of_rho_and_delta(cls, rho: Rho, delta: float, count: bool, count_share: float = COUNT_SHARE) -> Promise:
         """Compute the largest promise that costs ρ. No part of ρ is spent on δ.
 
         Parameters

@@ -35,8 +35,8 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import NoiseSource
-from equistrata.stats.laws import NOISE_L1
-from equistrata.synth.measurements import Columns, Measurement, at_level, total_estimate, varying
+from equistrata.stats.distributions import NOISE_L1
+from equistrata.synth.measurements import Columns, Measurement, join_level_columns, total_estimate, varying
 from equistrata.synth.mechanisms.base import Opening, SharingMechanism
 from equistrata.synth.mechanisms.candidates import CandidateSession
 from equistrata.synth.mechanisms.levels import DEGREE, WIDE_SHARE, Levels, largest_share
@@ -214,7 +214,7 @@ class AIM(SharingMechanism):
             run.begun = run.budget.spent
         measure_rho = opening.price
         select_rho = measure_rho * (1 / Fraction(self.measured) - 1)
-        engine = replace(self, levels=opening.levels).between_rounds()
+        engine = replace(self, levels=opening.levels).round_estimator()
         model = engine.estimate(schema, self.levels.modelled(run.measurements))
         last = False
         while not last:
@@ -233,7 +233,7 @@ class AIM(SharingMechanism):
                 measure_rho, select_rho = measure_rho * 4, select_rho * 4
         return run.found, run.log
 
-    def between_rounds(self) -> Estimator:
+    def round_estimator(self) -> Estimator:
         """Return the engine that estimates the model after each round."""
         within = self.strata and self.levels.fine
         return self.round_engine or MirrorDescent(iterations=100 if within else 50, tolerance=1e-4)
@@ -254,7 +254,7 @@ class AIM(SharingMechanism):
         else:  # as in the paper, every column is measured
             part = rho * Fraction(1, rounds[0][0] * len(names)) * self.measured
             first = session.measure_all([((name,), part) for name in names])
-            session.sharpen(names, min(rho * WIDE_SHARE, session.budget.remaining * Fraction(1, 2)))
+            session.remeasure_wide_columns(names, min(rho * WIDE_SHARE, session.budget.remaining * Fraction(1, 2)))
             session.coarsen_with_weight(rho)
         schema, rows = session.table.schema, total_estimate(session.measurements)[0]
         if len(names) == 1 or not self._pairs_readable(schema, rho, rows):
@@ -311,9 +311,9 @@ class AIM(SharingMechanism):
             True if the noise floor is low enough.
         """
         rows = total_estimate(session.measurements)[0]
-        return self.sets_clear(session.table.schema, float(session.budget.total), rows)
+        return self.sets_readable_at_rho(session.table.schema, float(session.budget.total), rows)
 
-    def sets_clear(self, schema: Schema, rho: float, rows: float) -> bool:
+    def sets_readable_at_rho(self, schema: Schema, rho: float, rows: float) -> bool:
         """Perform the check of `sets_readable` for a run that spends `rho` on the given number of rows."""
         part = rho / (ROUNDS * len(schema.names))
         return pair_noise(schema, part, harmonic_mean) <= SETS_READABLE * rows
@@ -349,7 +349,7 @@ class AIM(SharingMechanism):
         strata, inner = self.strata, varying(schema, self.levels.inner(schema))
         within: dict[Columns, float] = {}
         for columns, weight in (self.workload or all_sets(inner, self.degree, self.target)).items():
-            cut = at_level(schema, columns, strata)
+            cut = join_level_columns(schema, columns, strata)
             within[cut] = within.get(cut, 0.0) + weight
         if not self.levels.coarse:
             found = replace(self, workload=within).weights_of(schema.names)

@@ -347,6 +347,6 @@ class SharingMechanism(LoggedMechanism):
         return modelled(schema, measurements, self.engine)
 
 
-def serving_all(mechanism: Mechanism) -> SharingMechanism | None:
+def shared_mechanism(mechanism: Mechanism) -> SharingMechanism | None:
     """Return the mechanism if one run of it serves all strata. Otherwise, return None."""
     return mechanism if isinstance(mechanism, SharingMechanism) and mechanism.strata else None

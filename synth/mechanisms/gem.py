@@ -43,8 +43,8 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
-from equistrata.stats.laws import NOISE_L1
-from equistrata.synth.measurements import Columns, Measurement, at_level, total_estimate, varying
+from equistrata.stats.distributions import NOISE_L1
+from equistrata.synth.measurements import Columns, Measurement, join_level_columns, total_estimate, varying
 from equistrata.synth.mechanisms.base import Opening, SharingMechanism
 from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.session import NOTHING, Session, Step
@@ -234,7 +234,9 @@ class GEM(SharingMechanism):
             found += [c for degree in range(2, self.degree + 1) for c in combinations(names, degree)]
         if levels.strata and levels.fine:
             inner, degrees = varying(schema, levels.inner(schema)), range(2, max(self.degree, 3))
-            found += [at_level(schema, c, levels.strata) for degree in degrees for c in combinations(inner, degree)]
+            found += [
+                join_level_columns(schema, c, levels.strata) for degree in degrees for c in combinations(inner, degree)
+            ]
         return [c for c in dict.fromkeys(found) if prod(sizes[name] for name in c) <= self.most_cells]
 
     def rounds_for(self, schema: Schema, rho: Rho, rows: float, levels: Levels | None = None) -> int:

@@ -34,7 +34,15 @@ from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import gaussian_sigma
-from equistrata.synth.measurements import Columns, Measurement, Merging, at_level, has_all_codes, summed, total_estimate
+from equistrata.synth.measurements import (
+    Columns,
+    Measurement,
+    Merging,
+    has_all_codes,
+    join_level_columns,
+    summed,
+    total_estimate,
+)
 from equistrata.synth.mechanisms.session import Session
 from equistrata.synth.models.coarsening import WIDE
 from equistrata.synth.noise_floors import below_floor, noise_floor, pair_noise, sum_noise
@@ -46,7 +54,7 @@ COARSE_SHARE, SIZES_SHARE = 0.03, 0.02  # the fractions of ρ for every column o
 # but worse for the other columns.
 NESTED_SHARE, OUTER_SHARE = 0.4, 0.03
 CELLS_POWER = 0.5  # the sizes share their fraction by their cells to this power
-WIDE_SHARE = 0.4  # the maximum fraction of ρ for `Session.sharpen`
+WIDE_SHARE = 0.4  # the maximum fraction of ρ for `Session.remeasure_wide_columns`
 LOW_NOISE = 10.0  # the σ of a cell, in rows, below which less noise still improves strata of a hundred rows
 # The fraction of sets of three columns that columns within strata determine (`Levels.settled`). The fractions above
 # were tuned for this value, which is the value for two stratum columns out of ten.
@@ -143,7 +151,7 @@ class Levels:
     @property
     def first_share(self) -> float:
         """The maximum fraction of ρ for the first marginals, which excludes the cost of wide columns
-        (`Session.sharpen`).
+        (`Session.remeasure_wide_columns`).
         """
         alone = self.alone - COARSE_SHARE if self.coarser else 0.0
         return COARSE_SHARE + SIZES_SHARE + max(self.columns, self.low_noise, self.largest, alone)
@@ -186,8 +194,8 @@ class Levels:
         """
         names, values = self.inner(schema), [schema[name].size for name in self.strata]
         several = self.coarse and len(values) > 1 and not self.nested(schema)
-        sizes = [(at_level(schema, (), self.strata), SIZES_SHARE)] if several else []
-        sets = [at_level(schema, (name,), self.strata) for name in names]
+        sizes = [(join_level_columns(schema, (), self.strata), SIZES_SHARE)] if several else []
+        sets = [join_level_columns(schema, (name,), self.strata) for name in names]
         sigma, floor = self._column_noise(schema, rho)
         most = min(NOISE_FLOOR, COARSER_NOISE * sum(values) / prod(values))
         if self.coarser and not (self.fine and len(names) <= self.most and floor <= most * rows):
@@ -232,7 +240,7 @@ class Levels:
         marginals: dict[tuple[Columns, tuple[Merging, ...]], float] = {}
 
         def add(columns: Iterable[str], name: str, merged: Merging) -> None:
-            names = at_level(schema, columns, (name,))
+            names = join_level_columns(schema, columns, (name,))
             groups = tuple(merged if each == name else None for each in names)
             place = schema[name].size if merged is None else max(merged) + 1
             others = prod(schema[each].size for each in names if each != name)
@@ -389,7 +397,7 @@ class Levels:
         """
         schema, rho = session.table.schema, session.budget.total
         if over_all:
-            session.sharpen(schema.names, rho * WIDE_SHARE)
+            session.remeasure_wide_columns(schema.names, rho * WIDE_SHARE)
             session.coarsen_with_weight(rho, self.strata)
             schema = session.table.schema
         places = [(columns, groups, session.shared * share) for columns, groups, share in self.hierarchy(schema)]

@@ -29,7 +29,7 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
-from equistrata.synth.measurements import Columns, Measurement, at_level, total_estimate, varying
+from equistrata.synth.measurements import Columns, Measurement, join_level_columns, total_estimate, varying
 from equistrata.synth.mechanisms.base import Opening, SharingMechanism
 from equistrata.synth.mechanisms.levels import Levels, largest_share
 from equistrata.synth.mechanisms.session import NOTHING, Session, Step
@@ -218,7 +218,7 @@ class MST(SharingMechanism):
                     forest.add(pair, columns)
                     chosen.append((columns, price))
                 else:
-                    session.chose_nothing(price)
+                    session.record_empty_selection(price)
         return chosen
 
 
@@ -279,7 +279,9 @@ class _Forest:
 
 def _offers(schema: Schema, names: Sequence[str], levels: Levels) -> list[tuple[Edge, Columns]]:
     """Return every pair at every level, together with its columns."""
-    return [(pair, at_level(schema, pair, level)) for pair in combinations(names, 2) for level in levels.offered]
+    return [
+        (pair, join_level_columns(schema, pair, level)) for pair in combinations(names, 2) for level in levels.offered
+    ]
 
 
 def _scores(score: Callable[[Columns], float], options: Sequence[tuple[Edge, Columns]], none: bool) -> list[float]:

@@ -25,17 +25,17 @@ from equistrata.data.table import CodedTable
 from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
-from equistrata.stats.laws import NOISE_L1
+from equistrata.stats.distributions import NOISE_L1
 from equistrata.synth.counting import PARTS, in_parts, measure_marginal, parts_counted, parts_of
 from equistrata.synth.measurements import (
     Columns,
-    Former,
+    FormerEstimate,
     Measurement,
     Merging,
     Where,
-    at_level,
     given,
     has_all_codes,
+    join_level_columns,
     total_estimate,
     varying,
 )
@@ -199,8 +199,8 @@ class Session:
     ) -> None:
         self.table, self.noise, self.distinct = table, noise, distinct
         self.budget = Budget(rho)
-        self.former = [each for each in known if isinstance(each, Former)]
-        self.measurements = [each for each in known if not isinstance(each, Former)]
+        self.former = [each for each in known if isinstance(each, FormerEstimate)]
+        self.measurements = [each for each in known if not isinstance(each, FormerEstimate)]
         self.coarsening, self.shared = Coarsening(table.schema, {}), rho
         self._found, self._all_codes = list(self.measurements), table
         self.log: list[Step] = []
@@ -289,7 +289,7 @@ class Session:
                 found[place] = replace(found[place], choices=found[place].choices + float(price))
         return found
 
-    def sharpen(self, names: Iterable[str], most: Rho) -> None:
+    def remeasure_wide_columns(self, names: Iterable[str], most: Rho) -> None:
         """Measure wide columns again until their noise floors are low.
 
         A column is wide if it has more than `WIDE` codes. The target is a noise floor of `WIDE_NOISE` of the number of
@@ -336,7 +336,7 @@ class Session:
         most = groups_for(float(pair), rows, len(self.table.schema.names))
         self.coarsening = Coarsening.chosen(self.table.schema, self._found, most, kept)
         if any(any(each.groups) for each in self.former):  # the groups are the same as in former releases
-            self.coarsening = self.coarsening.as_before(self.former)
+            self.coarsening = self.coarsening.with_former_groups(self.former)
         self.table = self.coarsening.merged(self.table)
         self.measurements = self.coarsening.coarse_all(self._found)
 
@@ -399,7 +399,7 @@ class Session:
         price = self.budget.total * WEIGHT_PAIRS
         cells = [schema[weight].size * schema[name].size for name in others]
         for name, part in zip(others, price.split([count ** (2 / 3) for count in cells]), strict=True):
-            self.measure(at_level(schema, (name, weight), ()), part)
+            self.measure(join_level_columns(schema, (name, weight), ()), part)
         self.shared -= price
 
     def measure_again(self, first: Sequence[tuple[Columns, Rho]]) -> None:
@@ -459,7 +459,7 @@ class Session:
         sensitivity = self.table.schema.unit.choice_sensitivity
         return self.noise.select(lambda: np.asarray(scores()), sensitivity, price, self.budget, "choice of a marginal")
 
-    def chose_nothing(self, price: Rho) -> None:
+    def record_empty_selection(self, price: Rho) -> None:
         """Record a selection of no marginal, which is already paid for."""
         self.log.append(Step((), inf, NOTHING, price))
 

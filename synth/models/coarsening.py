@@ -31,7 +31,7 @@ from equistrata.data.columns.drawn import drawn_numbers
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable, code_dtype
 from equistrata.stats.wavelets import denoised
-from equistrata.synth.measurements import Columns, Measurement, Merging, Prediction, Summed, sum_groups
+from equistrata.synth.measurements import Columns, Measurement, Merging, Prediction, SummedMeasurement, sum_groups
 from equistrata.synth.models.base import Model, Tilting
 from equistrata.synth.models.columns.alone import Alone, is_of_tree
 from equistrata.synth.models.columns.merging import merge_bins, merge_codes, projected_shares
@@ -141,7 +141,7 @@ class Coarsening:
                 groups[column.name] = merge_codes(column, counts, most, classes[column.name])
         return cls(schema, {name: merged for name, merged in groups.items() if max(merged) + 1 < len(merged)})
 
-    def as_before(self, former: Sequence[Measurement]) -> Coarsening:
+    def with_former_groups(self, former: Sequence[Measurement]) -> Coarsening:
         """Return this coarsening with the groups that former measurements of several columns used, if there are any."""
         groups = dict(self.groups)
         for name in self.fine.names:
@@ -233,7 +233,7 @@ class Coarsening:
                 sums = True
         if not sums:
             return measurement if tuple(rest) == measurement.groups else replace(measurement, groups=tuple(rest))
-        kind = type(measurement) if isinstance(measurement, Summed) else Summed
+        kind = type(measurement) if isinstance(measurement, SummedMeasurement) else SummedMeasurement
         sigmas = np.sqrt(variance)
         typical = float(sigmas.min()) if kind is Prediction else sqrt(float(variance.mean()))
         return kind(measurement.columns, values, typical, tuple(rest), measurement.where, sigmas=sigmas)

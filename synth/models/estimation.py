@@ -79,7 +79,7 @@ class Estimator(Protocol):
         ...
 
 
-def ties(schema: Schema, strata: Columns) -> list[Columns]:
+def stratum_cliques(schema: Schema, strata: Columns) -> list[Columns]:
     """Return the sets of each other column together with all stratum columns.
 
     A model has cliques for these sets if every column is measured within strata.
@@ -91,7 +91,7 @@ def ties(schema: Schema, strata: Columns) -> list[Columns]:
 def model_cliques(schema: Schema, measurements: Iterable[Measurement], strata: Columns = ()) -> list[Clique]:
     """Return the cliques that a model needs.
 
-    These are the measured sets of columns, the columns of structural zeros, and the `ties` of the strata.
+    These are the measured sets of columns, the columns of structural zeros, and the `stratum_cliques` of the strata.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def model_cliques(schema: Schema, measurements: Iterable[Measurement], strata: C
     measurements : iterable of Measurement
         The measurements.
     strata : tuple of str, default=()
-        The columns that define strata. If empty, there are no `ties`.
+        The columns that define strata. If empty, there are no `stratum_cliques`.
 
     Returns
     -------
@@ -108,7 +108,7 @@ def model_cliques(schema: Schema, measurements: Iterable[Measurement], strata: C
         The cliques, as positions of columns in the schema.
     """
     groups = [measurement.columns for measurement in measurements] + [zero.columns for zero in schema.impossible]
-    groups += ties(schema, strata) if strata else []
+    groups += stratum_cliques(schema, strata) if strata else []
     return sorted({tuple(sorted(schema.index(name) for name in names)) for names in groups if names})
 
 

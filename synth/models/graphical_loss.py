@@ -14,7 +14,7 @@ from equistrata.synth.measurements import Measurement
 from equistrata.synth.models.base import PUBLIC_SIGMA
 from equistrata.synth.models.graphical import Layout
 from equistrata.synth.models.projection import cell_map
-from equistrata.synth.models.shared_sums import Additions, SharedSums
+from equistrata.synth.models.shared_sums import CellSums, SharedSums
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class GraphicalLoss:
     """
 
     sums: SharedSums
-    select: Additions
+    select: CellSums
     answers: Floats
     weights: Floats
     steepness: float
@@ -67,7 +67,7 @@ class GraphicalLoss:
             home = tree.home(variables)
             assert home is not None  # because the tree was built from the measured cliques
             covered += prod(tree.sizes[v] for v in tree.cliques[home])
-        select = Additions.of(entries, (height, sums.cells))
+        select = CellSums.of(entries, (height, sums.cells))
         pulls = np.concatenate(weights) ** 2
         steepness = float(pulls.max(initial=0.0)) * max(1.0, covered / max(tree.cells, 1))
         return cls(sums, select, np.concatenate(answers), pulls, steepness)

@@ -45,7 +45,7 @@ class Group:
 
 
 @dataclass(frozen=True, eq=False)
-class Possible:
+class FeasibleCodes:
     """The possible combinations of the codes of a schema.
 
     Parameters
@@ -63,7 +63,7 @@ class Possible:
     groups: tuple[Group, ...]
 
     @classmethod
-    def of(cls, schema: Schema) -> Possible:
+    def of(cls, schema: Schema) -> FeasibleCodes:
         """Find the possible combinations of a schema from its structural zeros.
 
         The result is cached because rounds share schemas.
@@ -95,14 +95,14 @@ class Possible:
 
 
 @lru_cache(maxsize=256)
-def _possible(sizes: tuple[int, ...], names: tuple[str, ...], zeros: tuple[Impossible, ...]) -> Possible:
+def _possible(sizes: tuple[int, ...], names: tuple[str, ...], zeros: tuple[Impossible, ...]) -> FeasibleCodes:
     place = {name: j for j, name in enumerate(names)}
     classes = zero_classes(sizes, names, zeros)
     groups = []
     for columns in _tied(len(names), [[place[name] for name in zero.columns] for zero in zeros]):
         inside = [zero for zero in zeros if place[zero.columns[0]] in columns]
         groups.append(Group(columns, _combinations(columns, classes, inside, place, names)))
-    return Possible(sizes, classes, tuple(groups))
+    return FeasibleCodes(sizes, classes, tuple(groups))
 
 
 def zero_classes(sizes: Sequence[int], names: Sequence[str], zeros: Sequence[Impossible]) -> tuple[Indices, ...]:

@@ -235,7 +235,7 @@ class Level:
         The sums of large tables, which are computed one after the other.
     """
 
-    small: Additions
+    small: CellSums
     large: tuple[Edge, ...]
 
     @classmethod
@@ -251,7 +251,7 @@ class Level:
             else:
                 cells = np.arange(edge.larger.start, edge.larger.stop)
                 small.append((edge.by.cells + edge.smaller.start, cells))
-        return cls(Additions.of(small, shape), tuple(large))
+        return cls(CellSums.of(small, shape), tuple(large))
 
     def down(self, cells: Floats) -> Floats:
         """Compute the sums of the cells."""
@@ -274,7 +274,7 @@ class Level:
 
 
 @dataclass(frozen=True, eq=False)
-class Additions:
+class CellSums:
     """Sums of cells as a matrix of zeros and ones.
 
     The matrix is applied from cells to sums (`down`), and its transpose from sums to cells (`up`). If there are few
@@ -294,12 +294,12 @@ class Additions:
     transposed: scipy.sparse.csr_array
 
     @classmethod
-    def of(cls, entries: Sequence[tuple[Indices, Indices]], shape: tuple[int, int]) -> Additions:
+    def of(cls, entries: Sequence[tuple[Indices, Indices]], shape: tuple[int, int]) -> CellSums:
         """Create the matrix from the positions of its ones, which are pairs of sums and cells.
 
         In each entry, each cell is in one sum. The sums ascend from entry to entry.
         """
-        matrix = zeros_and_ones(entries, shape)
+        matrix = indicator_matrix(entries, shape)
         few = 0 < matrix.nnz <= _COUNTED_OUT
         sums, cells = (np.concatenate([entry[i] for entry in entries]) if few else np.zeros(0, np.intp) for i in (0, 1))
         return cls((sums, cells) if few else None, matrix, matrix.T.tocsr())
@@ -319,7 +319,7 @@ class Additions:
         return np.asarray(np.bincount(of_cell, sums[of_sum], self.matrix.shape[1]), dtype=np.float64)
 
 
-def zeros_and_ones(
+def indicator_matrix(
     entries: Sequence[tuple[Indices, Indices]], shape: tuple[int, int], dtype: npt.DTypeLike = np.float64
 ) -> Any:
     """Create a sparse matrix with ones at the given rows and columns."""

@@ -13,8 +13,8 @@ import numpy as np
 
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
-from equistrata.stats.laws import NOISE_L1
-from equistrata.synth.measurements import Columns, Former, Measurement
+from equistrata.stats.distributions import NOISE_L1
+from equistrata.synth.measurements import Columns, FormerEstimate, Measurement
 from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.models.estimation import model_cliques
 from equistrata.synth.models.junction_tree import cells_in, tree_cells
@@ -23,8 +23,8 @@ MODEL_SIZE = 4.0  # the maximum size of a model with former relations, in MiB
 
 
 def usable(
-    schema: Schema, strata: Columns, measured: Sequence[Measurement], predicted: Sequence[Former]
-) -> list[Former]:
+    schema: Schema, strata: Columns, measured: Sequence[Measurement], predicted: Sequence[FormerEstimate]
+) -> list[FormerEstimate]:
     """Choose the predicted marginals that are used in the model together with the measurements of a month.
 
     Marginals of single columns are always used, including those within strata. The other marginals are sorted by the

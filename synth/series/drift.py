@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from equistrata.arrays import Floats
-from equistrata.stats.laws import NOISE_L1
-from equistrata.synth.measurements import Columns, Filtered, Former, Measurement, root_mean_square
-from equistrata.synth.series.jumps import inflated
+from equistrata.stats.distributions import NOISE_L1
+from equistrata.synth.measurements import Columns, FilteredMeasurement, FormerEstimate, Measurement, root_mean_square
+from equistrata.synth.series.jumps import inflate_variances
 from equistrata.synth.series.state import Moments, State, known, marginal_of, pooled
 
 # The prior value of κ, since random turnover of rows gives about 0.1 and trends give more. The errors are similar for
@@ -47,12 +47,12 @@ class Month:
     """
 
     measured: tuple[Measurement, ...]
-    predicted: tuple[Former, ...]
+    predicted: tuple[FormerEstimate, ...]
     state: State
-    prior: tuple[Former, ...] = ()
+    prior: tuple[FormerEstimate, ...] = ()
 
 
-def predicted(state: State, month: int, strata: Columns) -> list[Former]:
+def predicted(state: State, month: int, strata: Columns) -> list[FormerEstimate]:
     """Predict the marginals of a later month before they are measured.
 
     The predicted counts are those of the state, and their variances include the drift. The prediction has no privacy
@@ -99,19 +99,19 @@ def filter_month(strata: Columns, state: State, month: int, measured: Sequence[M
     """
     own = pooled(measured)
     former = {marginal_of(each): each for each in predicted(state, month, strata)}
-    joined, moments, priors = list[Measurement](), dict(state.moments), list[Former]()
+    joined, moments, priors = list[Measurement](), dict(state.moments), list[FormerEstimate]()
     for name, each in own.items():
         prior = former.pop(name, None)
         if prior is None:
             joined.append(each)
             continue
         innovation, noise, plain = each.values - prior.values, each.cell_sigma**2, prior.cell_sigma**2
-        variance = inflated(innovation, plain, noise)
+        variance = inflate_variances(innovation, plain, noise)
         priors.append(known(prior, prior.values, variance))
         gain = variance / (variance + noise)
         sigmas = np.sqrt(noise * gain)
         values = prior.values + gain * innovation
-        joined.append(Filtered(name[0], values, root_mean_square(sigmas), name[1], name[2], sigmas=sigmas))
+        joined.append(FilteredMeasurement(name[0], values, root_mean_square(sigmas), name[1], name[2], sigmas=sigmas))
         kind = _kind(each, strata)
         rows = np.where(variance > plain, 0.0, (month - state.month) * _rows(prior))  # jumps are not part of the drift
         one, two = moments.get(kind, (0.0, 0.0))
@@ -149,7 +149,7 @@ def _kappa(state: State, kind: str) -> float:
     return (DRIFT * doubt + max(one, 0.0)) / (doubt + two)
 
 
-def _drifted(each: Former, kappa: float) -> Former:
+def _drifted(each: FormerEstimate, kappa: float) -> FormerEstimate:
     return known(each, each.values, each.sigmas**2 + kappa * _rows(each))
 
 

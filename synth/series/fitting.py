@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from equistrata.data.strata import Key, Strata
-from equistrata.synth.measurements import Former, Measurement
+from equistrata.synth.measurements import FormerEstimate, Measurement
 from equistrata.synth.series.choice import usable
 from equistrata.synth.series.drift import Month, filter_month, predicted
-from equistrata.synth.series.state import State, by_strata, of_strata
+from equistrata.synth.series.state import State, by_strata, combine_strata
 
 
-def former_groupings(strata: Strata, state: State | None, month: int) -> list[Former]:
+def former_groupings(strata: Strata, state: State | None, month: int) -> list[FormerEstimate]:
     """Return the former estimates that a mechanism uses before it measures a month.
 
     These are the marginals with merged codes, so that codes are merged in the same groups again. The marginals to
@@ -67,7 +67,7 @@ def after(
     state : State
         The state of the series after the month.
     """
-    own = of_strata(strata, measured)
+    own = combine_strata(strata, measured)
     if state is None:
         return {key: list(found) for key, found in measured.items()}, State.of(month, own)
     found: Month = filter_month(strata.columns, state, month, own)

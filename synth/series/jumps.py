@@ -22,7 +22,7 @@ from equistrata.arrays import Floats
 UNLIKELY = 0.003  # the level of the test for jumps in a marginal, which corresponds to three standard deviations
 
 
-def inflated(innovation: Floats, variance: Floats, noise: Floats) -> Floats:
+def inflate_variances(innovation: Floats, variance: Floats, noise: Floats) -> Floats:
     """Raise the variance of former counts in the parts that jumped.
 
     Parameters

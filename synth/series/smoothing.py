@@ -20,12 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from equistrata.synth.measurements import Former
+from equistrata.synth.measurements import FormerEstimate
 from equistrata.synth.series.drift import Month
 from equistrata.synth.series.state import Marginal, State, known, marginal_of
 
 
-def smoothed(first: State, months: Sequence[Month]) -> list[tuple[Former, ...]]:
+def smooth_states(first: State, months: Sequence[Month]) -> list[tuple[FormerEstimate, ...]]:
     """Smooth the states of all months.
 
     Parameters
@@ -49,7 +49,9 @@ def smoothed(first: State, months: Sequence[Month]) -> list[tuple[Former, ...]]:
     return found
 
 
-def _smoothed(each: Former, prior: Mapping[Marginal, Former], later: Mapping[Marginal, Former]) -> Former:
+def _smoothed(
+    each: FormerEstimate, prior: Mapping[Marginal, FormerEstimate], later: Mapping[Marginal, FormerEstimate]
+) -> FormerEstimate:
     """Smooth a marginal with the smoothed marginal of the next month.
 
     If the next month does not contain the marginal, it is returned unchanged.

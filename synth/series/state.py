@@ -25,7 +25,7 @@ from equistrata.data.texts.json_documents import MOST_BYTES_OF_NUMBERS, read_jso
 from equistrata.errors import InputError
 from equistrata.synth.measurements import (
     Columns,
-    Former,
+    FormerEstimate,
     Measurement,
     Merging,
     Where,
@@ -66,7 +66,7 @@ class State:
     """
 
     month: int
-    known: tuple[Former, ...]
+    known: tuple[FormerEstimate, ...]
     moments: Mapping[str, Moments]
     earlier: bool = False
 
@@ -252,19 +252,19 @@ def pooled(measured: Iterable[Measurement]) -> dict[Marginal, Measurement]:
     return found
 
 
-def former(measurement: Measurement) -> Former:
+def former(measurement: Measurement) -> FormerEstimate:
     """Convert a measurement to the estimate of its marginal."""
     return known(measurement, measurement.values, measurement.cell_sigma**2)
 
 
-def known(marginal: Measurement, values: Any, variances: Any) -> Former:
+def known(marginal: Measurement, values: Any, variances: Any) -> FormerEstimate:
     """Create the estimate of a marginal from its expected counts and their variances."""
     sigmas = np.sqrt(variances)
     typical = root_mean_square(sigmas)
-    return Former(marginal.columns, values, typical, marginal.groups, marginal.where, sigmas=sigmas)
+    return FormerEstimate(marginal.columns, values, typical, marginal.groups, marginal.where, sigmas=sigmas)
 
 
-def of_strata(strata: Strata, measured: Mapping[Key, Sequence[Measurement]]) -> list[Measurement]:
+def combine_strata(strata: Strata, measured: Mapping[Key, Sequence[Measurement]]) -> list[Measurement]:
     """Combine the measurements of all strata into one list.
 
     Parameters
@@ -287,7 +287,7 @@ def of_strata(strata: Strata, measured: Mapping[Key, Sequence[Measurement]]) -> 
 
 
 def by_strata(strata: Strata, measured: Iterable[Measurement], keys: Iterable[Key]) -> dict[Key, list[Measurement]]:
-    """Divide a list of measurements by strata, which is the inverse of `of_strata`.
+    """Divide a list of measurements by strata, which is the inverse of `combine_strata`.
 
     If the strata are fitted separately, marginals within all strata are divided into one marginal per stratum, and
     marginals over all rows are omitted.
@@ -319,10 +319,10 @@ def by_strata(strata: Strata, measured: Iterable[Measurement], keys: Iterable[Ke
     return found
 
 
-def _read(entry: Mapping[str, Any]) -> Former:
+def _read(entry: Mapping[str, Any]) -> FormerEstimate:
     (columns, values, groups, where), sigmas = marginal_in(entry), shaped(entry, "sigmas")
     _require(bool((np.abs(values) <= _MOST).all() and ((sigmas >= _LEAST) & (sigmas <= _MOST)).all()))
-    return Former(columns, values, root_mean_square(sigmas), groups, where, sigmas=sigmas)
+    return FormerEstimate(columns, values, root_mean_square(sigmas), groups, where, sigmas=sigmas)
 
 
 def _require(holds: bool) -> None:

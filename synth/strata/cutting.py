@@ -16,19 +16,19 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Key, Strata
 from equistrata.errors import InputError
-from equistrata.stats.laws import NOISE_L1, at_least_zero
+from equistrata.stats.distributions import NOISE_L1, at_least_zero
 from equistrata.stats.proportional_fitting import fit_margins
 from equistrata.stats.relative_sizes import LEAST_SIZE
 from equistrata.synth.measurements import (
     Columns,
-    Former,
+    FormerEstimate,
     Measurement,
     Merging,
     Prediction,
-    at_level,
     cells_where,
     given,
     has_all_codes,
+    join_level_columns,
     sum_groups,
     summed,
     total_estimate,
@@ -78,8 +78,8 @@ def cut(
     """
     # Estimates of relations from former releases are not used, because they do not improve the sizes and would need a
     # large model.
-    sizes = _sizes(strata, [each for each in measurements if not isinstance(each, Former)], engine, shrinkage)
-    reconciled = reconcile(measurements, strata, sizes)
+    sizes = _sizes(strata, [each for each in measurements if not isinstance(each, FormerEstimate)], engine, shrinkage)
+    reconciled = fit_to_stratum_sizes(measurements, strata, sizes)
     own = slices(reconciled, strata)
     sharpest = _SHARPEST * min((m.sigma for m in measurements if m.sigma), default=0.0)
     plain = [m for m in reconciled if has_all_codes(m, set(strata.columns) & set(m.columns))]
@@ -90,7 +90,7 @@ def cut(
         reconciled = [_settled(each) if set(each.columns) <= set(strata.columns) else each for each in reconciled]
     # The first model is not a warm start, because errors that the predictions correct would remain in relations without
     # measurements.
-    models = separate(engine.estimate(strata.schema, [*reconciled, *extras]), strata, sizes)
+    models = split_by_strata(engine.estimate(strata.schema, [*reconciled, *extras]), strata, sizes)
     for key in strata.keys:
         if key not in models:
             found = [m for m in own[key] if m.columns]
@@ -118,7 +118,9 @@ def slices(measurements: Sequence[Measurement], strata: Strata) -> dict[Key, lis
     return {key: [given(measurement, strata.codes_of(key)) for measurement in within] for key in strata.keys}
 
 
-def reconcile(measurements: Sequence[Measurement], strata: Strata, sizes: Mapping[Key, float]) -> list[Measurement]:
+def fit_to_stratum_sizes(
+    measurements: Sequence[Measurement], strata: Strata, sizes: Mapping[Key, float]
+) -> list[Measurement]:
     """Constrain measurements to the sizes of the strata.
 
     The sum of a measurement over each stratum is changed to the size of the stratum. The change is distributed evenly
@@ -172,7 +174,7 @@ def predictions(extras: Mapping[Key, Sequence[Measurement]], strata: Strata, sha
     found: dict[Columns, Prediction] = {}
     for key, borrowed in extras.items():
         for extra in borrowed:
-            columns = at_level(strata.schema, extra.columns, strata.columns)
+            columns = join_level_columns(strata.schema, extra.columns, strata.columns)
             merged = dict(zip(extra.columns, extra.groups, strict=True))
             whole = found.setdefault(columns, _blank(strata.schema, columns, merged))
             place = cells_where(columns, strata.codes_of(key))
@@ -180,7 +182,7 @@ def predictions(extras: Mapping[Key, Sequence[Measurement]], strata: Strata, sha
     return [replace(prediction, sigma=float(prediction.sigmas.min())) for prediction in found.values()]
 
 
-def separate(model: Tilting, strata: Strata, sizes: Mapping[Key, float]) -> dict[Key, Tilting]:
+def split_by_strata(model: Tilting, strata: Strata, sizes: Mapping[Key, float]) -> dict[Key, Tilting]:
     """Cut a model of all rows into models of the strata.
 
     Parameters

@@ -27,7 +27,7 @@ _PARTNERS = 1000
 
 
 @dataclass(frozen=True)
-class Changed:
+class RuleChanges:
     """The numbers of drawn rows that were changed because they violated a rule.
 
     Parameters
@@ -44,8 +44,8 @@ class Changed:
     moved: int = 0
     replaced: int = 0
 
-    def __add__(self, other: Changed) -> Changed:
-        return Changed(self.exchanged + other.exchanged, self.moved + other.moved, self.replaced + other.replaced)
+    def __add__(self, other: RuleChanges) -> RuleChanges:
+        return RuleChanges(self.exchanged + other.exchanged, self.moved + other.moved, self.replaced + other.replaced)
 
 
 def enforce_rules(
@@ -53,7 +53,7 @@ def enforce_rules(
     rng: np.random.Generator,
     more: Callable[[int], CodedTable],
     whole: Callable[[CodedTable], CodedTable] = lambda rows: rows,
-) -> tuple[CodedTable, Changed]:
+) -> tuple[CodedTable, RuleChanges]:
     """Change the codes of the rows of one stratum so that every row satisfies its rules.
 
     Parameters
@@ -81,7 +81,7 @@ def enforce_rules(
     """
     schema = table.schema
     if not len(table):
-        return table, Changed()
+        return table, RuleChanges()
     codes = table.codes.copy(order="F")
     exchanged, moved = np.zeros((2, len(table)), dtype=np.bool_)
     uppers = {order.upper for order in schema.ordered}
@@ -99,13 +99,13 @@ def enforce_rules(
         short &= ~CodedTable(nearest, schema).ruled_out()
         codes[short, place] = needed[short]
         moved |= short
-    fits = obey_rules(whole(CodedTable(codes, schema)))
+    fits = satisfies_rules(whole(CodedTable(codes, schema)))
     replaced = np.flatnonzero(~fits)
     if len(replaced):
-        donors = codes[fits] if fits.any() else _obeying(more(_PARTNERS), whole)
+        donors = codes[fits] if fits.any() else _rows_satisfying_rules(more(_PARTNERS), whole)
         codes[replaced] = donors[rng.integers(len(donors), size=len(replaced))]
     exchanged[replaced] = moved[replaced] = False
-    return CodedTable(codes, schema), Changed(int(exchanged.sum()), int(moved.sum()), len(replaced))
+    return CodedTable(codes, schema), RuleChanges(int(exchanged.sum()), int(moved.sum()), len(replaced))
 
 
 def _exchange(own: Indices, needed: Indices, rng: np.random.Generator) -> Indices:
@@ -176,7 +176,7 @@ def _alike(codes: Indices, schema: Schema, name: str) -> Iterator[Indices]:
         yield np.flatnonzero(numbers & (classes[codes] == kind))
 
 
-def obey_rules(table: CodedTable) -> npt.NDArray[np.bool_]:
+def satisfies_rules(table: CodedTable) -> npt.NDArray[np.bool_]:
     """Check which rows satisfy all rules.
 
     Parameters
@@ -193,8 +193,10 @@ def obey_rules(table: CodedTable) -> npt.NDArray[np.bool_]:
     return found & obeys(table.compared(), table.schema, table.schema.ordered) if table.schema.ordered else found
 
 
-def _obeying(table: CodedTable, whole: Callable[[CodedTable], CodedTable]) -> npt.NDArray[np.unsignedinteger]:
-    found = table.codes[obey_rules(whole(table))]
+def _rows_satisfying_rules(
+    table: CodedTable, whole: Callable[[CodedTable], CodedTable]
+) -> npt.NDArray[np.unsignedinteger]:
+    found = table.codes[satisfies_rules(whole(table))]
     if not len(found):
         rules = "; ".join(whole(table).schema.compared)
         raise InputError(

@@ -90,7 +90,7 @@ class Fitting:
         """
         if self.shared is not None:
             found = measure_stratum(self.shared, table, budget, count_rho, noise)
-            return {(): found}, cut_strata(self.strata, found, self.shared.engine, self.shrinkage)
+            return {(): found}, model_strata(self.strata, found, self.shared.engine, self.shrinkage)
         parts = self.strata.partition(table)
         budgets = budget.parallel(budget.remaining, self.strata.keys, "synthesis, strata in parallel")
         borrowing = self.strata if self.shrinkage else None
@@ -266,7 +266,7 @@ def process_pool(workers: int) -> Iterator[Executor]:
         pool.shutdown(wait=True, kill_workers=True)
 
 
-def cut_strata(
+def model_strata(
     strata: Strata, measurements: Sequence[Measurement], engine: Estimator | None = None, shrinkage: bool = True
 ) -> StratifiedModel:
     """Estimate the model of all strata from the measurements of a shared selection.
@@ -305,7 +305,7 @@ def cut_strata(
 def _each_stratum(
     strata: Strata, measurements: Sequence[Measurement], engine: Estimator, shrinkage: bool
 ) -> StratifiedModel:
-    """Perform `cut_strata` for strata that were measured separately, with separate models as in `fit_strata`."""
+    """Perform `model_strata` for strata that were measured separately, with separate models as in `fit_strata`."""
     own = slices([measurement for measurement in measurements if not measurement.where], strata)
     places = {tuple(strata.codes_of(key).items()): key for key in strata.keys}
     for measurement in measurements:

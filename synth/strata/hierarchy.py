@@ -40,7 +40,7 @@ import scipy
 
 from equistrata.arrays import Floats
 from equistrata.data.strata import Strata
-from equistrata.synth.measurements import Former, Measurement, Prediction, sum_groups, summed
+from equistrata.synth.measurements import FormerEstimate, Measurement, Prediction, sum_groups, summed
 
 _EXPECTATIONS, _RAKINGS = 15, 5  # the iterations of proportional fitting for expected counts and for estimates
 _LEAST = 0.1  # the minimum size in posterior standard deviations, which is at most the expected size
@@ -72,7 +72,7 @@ def nested_sizes(strata: Strata, measurements: Iterable[Measurement], shrinkage:
     seen = [
         (node, *lattice.folded(each, node))
         for each in measurements
-        if not isinstance(each, Former | Prediction) and (node := lattice.node(each)) is not None
+        if not isinstance(each, FormerEstimate | Prediction) and (node := lattice.node(each)) is not None
     ]
     tables: dict[Node, Floats] = {}
     for node in lattice.nodes:

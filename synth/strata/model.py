@@ -18,7 +18,7 @@ import numpy.typing as npt
 from equistrata.arrays import Floats
 from equistrata.data.columns.column import Column, Value
 from equistrata.data.columns.drawn import drawn_numbers
-from equistrata.data.columns.naming import CodeNames, by_label
+from equistrata.data.columns.naming import CodeNames, codes_by_label
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Key, Strata
 from equistrata.data.table import CodedTable, code_dtype
@@ -31,7 +31,7 @@ from equistrata.synth.measurements import Measurement, cells_where, total_estima
 from equistrata.synth.models.archive import Archive, Head, read_archive, write_archive
 from equistrata.synth.models.base import Model, Tilting, check_possible
 from equistrata.synth.models.storage import load_model, save_model
-from equistrata.synth.strata.exchange import Changed, enforce_rules
+from equistrata.synth.strata.exchange import RuleChanges, enforce_rules
 
 NOISY_SOURCE = "noisy counts (charged)"
 STRATIFIED_FORMAT = "equistrata stratified model 1"
@@ -118,7 +118,7 @@ class StratifiedModel:
         rng: np.random.Generator,
         where: Where | None = None,
         size: int | None = None,
-        changed: list[Changed] | None = None,
+        changed: list[RuleChanges] | None = None,
     ) -> Iterator[CodedTable]:
         """Draw synthetic rows in batches, so that the memory is limited.
 
@@ -382,5 +382,5 @@ def _names(column: Column) -> CodeNames:
     """Return the names of the codes of a column. A bin has its index and its label as names."""
     if not column.numeric:
         return CodeNames.of(column)
-    labels = by_label((column.words(key), code) for code, key in enumerate(column.keys))
+    labels = codes_by_label((column.words(key), code) for code, key in enumerate(column.keys))
     return CodeNames(column.name, {key: code for code, key in enumerate(column.keys)}, labels)

@@ -20,7 +20,7 @@ from equistrata.data.survey.controls import Controls
 from equistrata.data.table import CodedTable
 from equistrata.data.weights import whole_parts
 from equistrata.errors import InputError
-from equistrata.synth.strata.exchange import Changed, obey_rules
+from equistrata.synth.strata.exchange import RuleChanges, satisfies_rules
 from equistrata.synth.strata.model import StratifiedModel
 
 _DONORS = 1000  # the number of rows that are drawn for a cell that is empty in the model
@@ -57,7 +57,7 @@ def poststratified(weights: Floats, cells: Indices, totals: Floats) -> Floats:
     return np.asarray(np.where(none[cells], 1.0, weights) * factors[cells])
 
 
-def weighted_to(controls: Controls, frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+def calibrate_weights(controls: Controls, frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """Adjust the weights of released rows to the control totals.
 
     Totals of cells without rows are not reached.
@@ -82,7 +82,7 @@ def weighted_to(controls: Controls, frame: pd.DataFrame, schema: Schema) -> pd.D
 
 
 def with_all_cells(
-    table: CodedTable, model: StratifiedModel, controls: Controls, rng: np.random.Generator, changed: list[Changed]
+    table: CodedTable, model: StratifiedModel, controls: Controls, rng: np.random.Generator, changed: list[RuleChanges]
 ) -> tuple[CodedTable, int]:
     """Replace rows so that each cell with a positive total has at least one row.
 
@@ -132,7 +132,7 @@ def people(
     rows: int | None,
     names: tuple[str, ...],
     rng: np.random.Generator,
-    changed: list[Changed],
+    changed: list[RuleChanges],
 ) -> CodedTable:
     """Draw rows that represent one person each.
 
@@ -182,7 +182,7 @@ def rows_of_cell(
     count: int,
     names: tuple[str, ...],
     rng: np.random.Generator,
-    changed: list[Changed],
+    changed: list[RuleChanges],
 ) -> CodedTable:
     """Draw rows of a cell.
 
@@ -228,7 +228,7 @@ def rows_of_cell(
         for name, own in codes.items():
             given[:, others.schema.index(name)] = rng.choice(own, len(others))
         found = CodedTable(given, others.schema)
-        found = found.take(obey_rules(found))
+        found = found.take(satisfies_rules(found))
     if not len(found):
         raise InputError(
             f"no row with {', '.join(f'{name} in {own}' for name, own in where.items())} satisfies the rules of schema "

@@ -75,11 +75,11 @@ def shared_selection(
     else:
         coarse, fine = levels != "strata", levels != "none"
         shared = mechanism.with_levels(strata.columns, coarse, fine, selection is None)
-        hindrance = _hindrance(shared, strata)
+        hindrance = _reason_against_sharing(shared, strata)
         # If models within nested strata are too large, only the coarser levels are used.
         if hindrance and coarse and fine and strata.nested:
             shared = mechanism.with_levels(strata.columns, coarse, False, selection is None)
-            hindrance = _hindrance(shared, strata)
+            hindrance = _reason_against_sharing(shared, strata)
         if not hindrance:
             return shared
     if selection == "shared":
@@ -89,7 +89,7 @@ def shared_selection(
     return None
 
 
-def _hindrance(shared: SharingMechanism, strata: Strata) -> str:
+def _reason_against_sharing(shared: SharingMechanism, strata: Strata) -> str:
     """Return the reason why a shared selection is not possible, or an empty string if it is possible.
 
     The check finds problems that would otherwise occur after the rows are measured.

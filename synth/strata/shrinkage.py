@@ -41,7 +41,7 @@ from equistrata.stats.random_effects import effects, project, variances
 from equistrata.stats.threads import one_thread
 from equistrata.synth.measurements import (
     Columns,
-    Filtered,
+    FilteredMeasurement,
     Measurement,
     Merging,
     given,
@@ -130,7 +130,7 @@ def _predicted(
             if own is None or float(np.mean(sigma**-2.0)) ** -0.5 <= _WORTH_IT * own[1]:
                 merging = tuple(finer.get(name) for name in columns)
                 priors[key].append(
-                    Filtered(columns, share * group.rows, root_mean_square(sigma), merging, sigmas=sigma)
+                    FilteredMeasurement(columns, share * group.rows, root_mean_square(sigma), merging, sigmas=sigma)
                 )
     return priors
 

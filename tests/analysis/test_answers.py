@@ -9,7 +9,7 @@ import pytest
 from known_relations import SCHEMA, evidence_of, people
 
 from equistrata.analysis.answers import Answers
-from equistrata.analysis.questions import names_of, question
+from equistrata.analysis.questions import question, read_group_names
 from equistrata.analysis.regression.design import Regression
 from equistrata.analysis.regression.score import score_interval
 from equistrata.analysis.uncertainty.evidence import Evidence
@@ -182,9 +182,9 @@ def test_a_question_that_makes_no_sense_gets_a_sentence(asked, sentence):
 
 
 def test_groups_are_named_by_one_name_several_or_none():
-    assert [names_of(by) for by in (None, (), "G", ["G", "R"])] == [(), (), ("G",), ("G", "R")]
+    assert [read_group_names(by) for by in (None, (), "G", ["G", "R"])] == [(), (), ("G",), ("G", "R")]
     with pytest.raises(InputError, match="'by' is 3; give names of columns"):
-        names_of(3)
+        read_group_names(3)
 
 
 def test_more_answers_or_coefficients_than_memory_holds_are_refused(monkeypatch):

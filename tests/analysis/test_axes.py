@@ -9,7 +9,7 @@ import pytest
 
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.axes import Axis
-from equistrata.analysis.changes import check_alike
+from equistrata.analysis.changes import check_same_values
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
@@ -155,9 +155,9 @@ def test_what_cannot_be_asked_is_said_by_its_own_name(people, asked, message):
 def test_changes_by_state_need_the_same_states():
     """Regression test: the values of a parent column were not compared."""
     others = Schema.from_dict({"columns": COLUMNS | {"PUMA": {"within": "ST", "values": {36: [100], 25: [7]}}}})
-    check_alike(SCHEMA, SCHEMA, "ST")
+    check_same_values(SCHEMA, SCHEMA, "ST")
     with pytest.raises(InputError, match="column 'ST' has different values in the two releases"):
-        check_alike(SCHEMA, others, "ST")
+        check_same_values(SCHEMA, others, "ST")
 
 
 DATED = Schema.from_dict(
@@ -202,7 +202,7 @@ def test_years_and_quarters_of_months_are_answered():
     assert by_month["estimate"].sum() == pytest.approx((quarter == 1).sum())
     of_2020 = answers.estimate("proportion", {"SEX": 2}, ["SINCE:quarter"], where={"SINCE": "2020"})
     assert of_2020["SINCE:quarter"].tolist() == ["2020-Q1", "2020-Q2", "2020-Q3", "2020-Q4"]
-    check_alike(DATED, DATED, "SINCE:year")
+    check_same_values(DATED, DATED, "SINCE:year")
 
 
 def test_intervals_by_year_cover_as_they_say():

@@ -8,7 +8,7 @@ from known_relations import SCHEMA, evidence_of, people
 
 from equistrata.analysis import cells
 from equistrata.analysis.answers import Answers
-from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells, relation_errors
+from equistrata.analysis.cells import CELLS, CellEstimates, kept_relations, noisy_cells, relation_errors
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.evidence import Evidence
 from equistrata.analysis.uncertainty.least_squares import LeastSquares
@@ -17,7 +17,7 @@ from equistrata.data.sources import read_frame
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.data.units.unit import Unit
-from equistrata.stats.laws import NOISE_L1
+from equistrata.stats.distributions import NOISE_L1
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.registry import mechanism
 
@@ -138,7 +138,7 @@ def test_counts_of_all_rows_use_the_strata_that_were_measured_one_by_one(monkeyp
     sets += [Measurement(("X", "Y"), parts[code], 10.0, where=(("G", code),)) for code in (0, 1)]
     evidence, asked, of = Evidence(Strata.over(SCHEMA, ("G",)), {(): sets}, mechanism("mst")), [], LeastSquares.of
     monkeypatch.setattr(LeastSquares, "of", lambda *each: asked.append(each[-1]) or of(*each))
-    solved = Solved.of(evidence)
+    solved = CellEstimates.of(evidence)
     found, kept = noisy_cells(evidence, solved=solved), relation_errors(evidence, solved)
     assert len(asked) == len(set(asked))
     pair = found[found["columns"] == "X × Y"]
@@ -147,7 +147,7 @@ def test_counts_of_all_rows_use_the_strata_that_were_measured_one_by_one(monkeyp
     (relation,) = (each for each in kept if each["columns"] == ["X", "Y"])
     assert relation["error"] == pytest.approx(8 * expected * NOISE_L1 / 2 / 3000, rel=0.02)
     assert kept == relation_errors(evidence)
-    before = Solved(SCHEMA, evidence.all, ("G",), apart=False)
+    before = CellEstimates(SCHEMA, evidence.all, ("G",), apart=False)
     assert (noisy_cells(evidence, solved=before)["upper"] - found["upper"]).max() > 10
     assert relation_errors(evidence, before)[-1]["error"] > 4 * relation["error"]
 

@@ -12,7 +12,7 @@ from known_relations import SCHEMA, people
 from scipy.special import ndtr, ndtri
 
 from equistrata.analysis.answers import Answers
-from equistrata.analysis.changes import Side, changes
+from equistrata.analysis.changes import ComparedRelease, changes
 from equistrata.analysis.derived import ANSWER
 from equistrata.analysis.release import Release
 from equistrata.analysis.uncertainty.evidence import Evidence
@@ -29,7 +29,7 @@ def made(table, sigma, seed):
     """Return noisy counts of a table in the form that `changes` needs."""
     rng = np.random.default_rng(seed)
     found = [Measurement(s, (c := table.marginal(s)) + rng.normal(0, sigma, c.shape), sigma) for s in SETS]
-    return Side(str(seed), SCHEMA, Answers(Evidence(Strata.over(SCHEMA, ()), {(): found}, mechanism("mst"))))
+    return ComparedRelease(str(seed), SCHEMA, Answers(Evidence(Strata.over(SCHEMA, ()), {(): found}, mechanism("mst"))))
 
 
 def exact(table, statistic, group):

@@ -12,9 +12,9 @@ import pytest
 from edited_release import edited_copy
 from plain_release import release
 
-from equistrata.analysis.checks.method import _priced_so
+from equistrata.analysis.checks.method import _has_choice_share
 from equistrata.analysis.release import Release
-from equistrata.flows.publication.verified import release_faults, release_unseen
+from equistrata.flows.publication.verified import release_faults, unchecked_release_properties
 from equistrata.flows.release.card.page import card_markdown
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.registry import mechanism
@@ -83,7 +83,7 @@ def test_an_honest_release_with_a_column_of_one_value_passes(honest):
     found = Release.open(honest)
     assert found.card["wide_bins"]
     assert release_faults(found) == []
-    assert not any("in words" in each for each in release_unseen(found))
+    assert not any("in words" in each for each in unchecked_release_properties(found))
     assert found.card["relations"]["expected"]
     assert "KIND ×" not in (honest / "card.md").read_text("utf-8")
 
@@ -117,7 +117,7 @@ def test_pairs_that_are_measured_alike_may_have_been_chosen_by_mst(honest, sigma
         Measurement(pair, np.zeros((3, 2)), sigma, choices=part / (2 * sigma**2))
         for pair, sigma in zip(pairs, sigmas, strict=False)
     ]
-    assert _priced_so(SimpleNamespace(card=Release.open(honest).card, measurements=chosen)) == by_mst
+    assert _has_choice_share(SimpleNamespace(card=Release.open(honest).card, measurements=chosen)) == by_mst
 
 
 def test_means_of_acs_data_have_the_bounds_of_their_own_schema(tmp_path):
@@ -188,7 +188,7 @@ def test_means_whose_words_are_not_of_their_numbers_are_found(edited, change, fa
 @pytest.mark.parametrize(("name", "said"), [("delta_is", "how large δ is"), ("composition", "how prices add up")])
 def test_words_on_the_price_that_no_card_has_are_shown(edited, name, said):
     found = edited(lambda card: card["guarantee"].update({name: "far below what anyone asks for"}))
-    assert release_unseen(found)[0] == f"{said}, in words that this version does not use: " + (
+    assert unchecked_release_properties(found)[0] == f"{said}, in words that this version does not use: " + (
         "far below what anyone asks for"
     )
 

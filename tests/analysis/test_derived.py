@@ -4,7 +4,7 @@ import pytest
 from scipy.stats import norm
 
 from equistrata.analysis.derived import contrasts
-from equistrata.stats.laws import upper_end
+from equistrata.stats.distributions import upper_end
 
 
 def groups(first, second):

@@ -16,7 +16,7 @@ from equistrata.analysis.interchange.exports import export
 from equistrata.analysis.interchange.lineage import openlineage_event
 from equistrata.analysis.release import Release
 from equistrata.data.drafting.books import read_book
-from equistrata.data.drafting.doubt import decide
+from equistrata.data.drafting.doubt import decide_declaration
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 
@@ -78,7 +78,7 @@ def described(**card):
 def test_a_ddi_code_book_is_read_back_as_the_released_columns(tmp_path):
     export(described(), tmp_path / "x.xml")
     book = read_book(tmp_path / "x.xml").columns
-    drafts = {name: decide(column) for name, column in book.items()}
+    drafts = {name: decide_declaration(column) for name, column in book.items()}
     assert {name: drafts[name].why for name in drafts if drafts[name].why} == {}
     assert {name: drafts[name].spec for name in SAME} == SAME
     for name, (_, expected) in OTHERS.items():

@@ -15,7 +15,7 @@ from equistrata.analysis.answers import Answers
 from equistrata.analysis.contents.tables import replicate_rows
 from equistrata.analysis.release import Release, combine
 from equistrata.analysis.uncertainty import replicates
-from equistrata.analysis.uncertainty.replicates import Replicating
+from equistrata.analysis.uncertainty.replicates import ReplicateGenerator
 from equistrata.errors import InputError
 
 
@@ -153,12 +153,12 @@ def test_misfits_of_pairs_move_nothing_that_was_measured(selection):
 @pytest.mark.parametrize("pool", [lambda _: ThreadPoolExecutor(1), pytest.param(None, marks=pytest.mark.slow)])
 def test_replicates_are_the_same_however_many_processes_make_them(monkeypatch, pool):
     evidence = evidence_of(people(300), 1.0, ["G"])
-    one = list(Replicating(evidence).models(range(5)))
+    one = list(ReplicateGenerator(evidence).models(range(5)))
     monkeypatch.setattr(replicates, "_WORTH_A_POOL", 0.0)
     if pool is not None:
         monkeypatch.setattr(replicates, "process_pool", pool)
-    two = list(Replicating(evidence).models(range(5), workers=2))
-    three = list(Replicating(evidence).models([2, 4]))
+    two = list(ReplicateGenerator(evidence).models(range(5), workers=2))
+    three = list(ReplicateGenerator(evidence).models([2, 4]))
     for (model, values), (other, same) in zip([*one, one[2], one[4]], [*two, *three], strict=True):
         assert (model.marginal(["X", "Y"]) == other.marginal(["X", "Y"])).all()
         assert all((a == b).all() for a, b in zip(values, same, strict=True))

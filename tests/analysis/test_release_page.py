@@ -75,7 +75,7 @@ def test_a_release_that_has_no_page_is_made_all_the_same(folder, monkeypatch, ca
         raise InputError("its measurements were not published")
 
     monkeypatch.setattr(release_page, "expected_pages", refuse)
-    release_page.end_with_a_page(folder, workers=1)
+    release_page.write_release_page(folder, workers=1)
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "no page: its measurements were not published" in shown.err

@@ -8,7 +8,7 @@ import pytest
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.cells import noisy_cells
 from equistrata.analysis.uncertainty.evidence import Evidence
-from equistrata.analysis.uncertainty.replicates import Replicating
+from equistrata.analysis.uncertainty.replicates import ReplicateGenerator
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
@@ -108,7 +108,7 @@ def test_what_was_measured_by_the_units_rows_becomes_counts_of_rows():
         assert measured.sigma == pytest.approx(before.sigma * 17**0.5)
         off = measured.values - real.marginal(measured.columns)
         assert np.abs(off).max() < 5 * measured.sigma + 0.003 * len(codes)
-    model, values = next(Replicating(evidence).models([0]))
+    model, values = next(ReplicateGenerator(evidence).models([0]))
     assert [value.shape for value in values] == [m.values.shape for m in evidence.all]
     assert model.total == pytest.approx(len(codes), rel=0.05)
     assert UNIT_ROWS not in noisy_cells(evidence).to_csv()

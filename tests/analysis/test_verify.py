@@ -12,7 +12,7 @@ from models_once import models_once
 from plain_release import release
 
 from equistrata.analysis.release import Release
-from equistrata.analysis.verify import faults, unlisted, unseen
+from equistrata.analysis.verify import faults, unchecked_properties, unlisted
 from equistrata.data.texts.manifest import MANIFEST, write_manifest
 from equistrata.errors import InputError
 from equistrata.flows.publication.audited_card import AddedAudit, with_audit
@@ -107,7 +107,9 @@ def test_what_an_earlier_card_expects_is_said_not_to_be_checked(honest, edited, 
         rewrite(copy / "card.json", lambda card: [card["served"].update(distance=0.5), card.update(format=said)])
 
     assert edited(change) == []
-    more = sorted(set(unseen(Release.open(tmp_path / "copy"))) - set(unseen(Release.open(honest))))
+    more = sorted(
+        set(unchecked_properties(Release.open(tmp_path / "copy"))) - set(unchecked_properties(Release.open(honest)))
+    )
     assert [each[:33] for each in more] == [
         "cells.csv, and whether a part of ",
         "the expected errors of the groups",
@@ -139,7 +141,7 @@ def test_a_part_of_the_card_that_was_left_out_is_found(honest, edited, tmp_path,
 
     earlier = Release.open(edited_copy(honest, tmp_path / "undated", undated))
     assert faults(earlier) == []  # an older version has no such part, so the missing part is only reported
-    assert any("whether a part of the card was left out" in each for each in unseen(earlier))
+    assert any("whether a part of the card was left out" in each for each in unchecked_properties(earlier))
 
 
 def _charged(card):
@@ -188,7 +190,10 @@ def test_formats_of_cards_that_are_not_known(edited, tmp_path, said, fault):
     found = edited(lambda copy: rewrite(copy / "card.json", lambda card: card.update(format=said)))
     assert any("a format that no release writes" in each for each in found) == fault
     if not fault:
-        assert any("that were written by a later version" in each for each in unseen(Release.open(tmp_path / "copy")))
+        assert any(
+            "that were written by a later version" in each
+            for each in unchecked_properties(Release.open(tmp_path / "copy"))
+        )
 
 
 def test_an_honest_release_passes(honest, monkeypatch, capsys):

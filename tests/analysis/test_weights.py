@@ -10,7 +10,7 @@ from in_process import command
 from plain_release import release
 
 from equistrata.analysis.answers import Answers
-from equistrata.analysis.changes import Side, changes
+from equistrata.analysis.changes import ComparedRelease, changes
 from equistrata.analysis.release import Release
 from equistrata.analysis.series.releases import SeriesOfReleases
 from equistrata.analysis.uncertainty.evidence import Evidence
@@ -231,14 +231,14 @@ def test_places_within_others_are_weighted_at_any_level_and_with_totals_of_any()
 
 
 def test_a_change_is_of_people_in_both_releases():
-    sides = [Side(str(seed), SCHEMA, answers_of(people(seed), 5.0, seed)) for seed in (0, 1)]
+    sides = [ComparedRelease(str(seed), SCHEMA, answers_of(people(seed), 5.0, seed)) for seed in (0, 1)]
     found = changes(*sides, "proportion", {"Y": 1}, population=True).iloc[0]
     each = [side.answers.estimate("proportion", {"Y": 1}, population=True).iloc[0] for side in sides]
     assert found["estimate"] == pytest.approx(each[1]["estimate"] - each[0]["estimate"])
     for part in ("privacy_error", "sampling_error"):
         assert found[part] == pytest.approx(np.hypot(*(one[part] for one in each)), rel=0.01)
     assert found["counted"] == "people"
-    bare = Side(
+    bare = ComparedRelease(
         "2",
         SCHEMA.select(["G", "Y", "X"]),
         Answers(Evidence.of(Strata.over(SCHEMA.select(["G", "Y", "X"]), ()), {(): []}, mechanism("mst"))),
@@ -246,7 +246,7 @@ def test_a_change_is_of_people_in_both_releases():
     with pytest.raises(InputError, match="compare rows in both"):
         changes(sides[0], bare, "proportion", {"Y": 1})
     others = answers_of(people(2).assign(PW=1), 5.0, 2)
-    found = changes(sides[0], Side("3", SCHEMA.select(["G", "Y", "X"]), others), "count", weighted=False)
+    found = changes(sides[0], ComparedRelease("3", SCHEMA.select(["G", "Y", "X"]), others), "count", weighted=False)
     assert found["counted"].tolist() == ["rows of the file"]
     with pytest.raises(InputError, match="has no survey weight"):
         bare.answers.estimate("proportion", {"Y": 1}, weighted=True)

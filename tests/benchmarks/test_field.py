@@ -15,8 +15,8 @@ from benchmarks.child import schema_of
 from benchmarks.field import __main__ as command
 from benchmarks.field import environments
 from benchmarks.field.__main__ import Field, places, pythons_of, systems_of
-from benchmarks.field.calling import PeerFailed, TooSlow, call
-from benchmarks.field.environments import NotThere, interpreter
+from benchmarks.field.calling import PeerFailed, PeerTimeout, call
+from benchmarks.field.environments import PeerUnavailable, interpreter
 from benchmarks.field.measuring import Line, Place, measured
 from benchmarks.field.showing import HEADS, standing, table_at, terminal
 from benchmarks.field.standing import cells
@@ -101,7 +101,7 @@ def test_a_peer_that_fails_says_why_in_one_line(fake, synthesizer, sentence):
 
 
 def test_a_peer_that_is_too_slow_is_ended(fake):
-    with pytest.raises(TooSlow, match="longer than 2 s"):
+    with pytest.raises(PeerTimeout, match="longer than 2 s"):
         asked(fake, "slow", 2.0)
 
 
@@ -129,7 +129,7 @@ def test_an_environment_is_made_once_for_its_pins(tmp_path, fake, monkeypatch):
     ] == [True] * 4
     interpreter(environment, fake, tmp_path / "peers")
     assert len(commands) == 4
-    with pytest.raises(NotThere, match="older than its pins"):
+    with pytest.raises(PeerUnavailable, match="older than its pins"):
         interpreter(replace(environment, requires=("a==2",)), fake, tmp_path / "peers", install=False)
     interpreter(replace(environment, requires=("a==2",)), fake, tmp_path / "peers")
     assert len(commands) == 8
@@ -146,7 +146,9 @@ def test_what_does_not_install_leaves_no_stamp_and_gives_pips_reason(tmp_path, f
     run = environments._run
     monkeypatch.setattr(environments, "_run", run_here)
     nothing = Environment("nothing", ("--no-index", "no-such-package-here==1"))
-    with pytest.raises(NotThere, match="pip did not install it: No matching distribution found for no-such-package"):
+    with pytest.raises(
+        PeerUnavailable, match="pip did not install it: No matching distribution found for no-such-package"
+    ):
         interpreter(nothing, fake, tmp_path)
     assert not (tmp_path / "nothing/installed").exists()
 
@@ -164,7 +166,7 @@ def test_absent_peers_get_one_sentence_each_and_ours_need_no_environment(tmp_pat
 
 def test_an_environment_that_is_made_by_hand_is_only_checked(tmp_path, fake):
     environment = Environment("it", by_hand=True)
-    with pytest.raises(NotThere, match=r"made by hand \(docs/experiments/field.md\)"):
+    with pytest.raises(PeerUnavailable, match=r"made by hand \(docs/experiments/field.md\)"):
         interpreter(environment, fake, tmp_path)
     python = tmp_path / "it/bin/python"
     python.parent.mkdir(parents=True)
@@ -172,7 +174,7 @@ def test_an_environment_that_is_made_by_hand_is_only_checked(tmp_path, fake):
     python.chmod(0o755)
     assert interpreter(environment, fake, tmp_path) == python
     fake.write_text("def load():\n    import no_such_package", "utf-8")
-    with pytest.raises(NotThere, match="do not import"):
+    with pytest.raises(PeerUnavailable, match="do not import"):
         interpreter(environment, fake, tmp_path)
 
 
@@ -269,7 +271,7 @@ def test_a_system_beyond_its_limit_is_left_out_from_there_on(tmp_path, fake, mon
 
     def slow(system, table, place, python, limit):
         asked_for.append(place.epsilon)
-        raise TooSlow("it took longer than 60 s")
+        raise PeerTimeout("it took longer than 60 s")
 
     monkeypatch.setattr(command, "measured", slow)
     peers, run, stream = field_of(tmp_path, fake)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
-from equistrata.data.columns.grid import fine_edges, with_bounds_apart
+from equistrata.data.columns.grid import add_bound_bins, fine_edges
 from equistrata.data.declaration import built_in_schemas
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.errors import InputError
@@ -221,7 +221,7 @@ def test_select_keeps_order_and_whole_zeros(people):
 
 def test_a_column_of_bounds_alone_has_fine_bins(people):
     edges = fine_edges(*people["pay"].bounds, "rounded")
-    assert people["pay"].cuts == with_bounds_apart(edges, *people["pay"].bounds, digits=None)
+    assert people["pay"].cuts == add_bound_bins(edges, *people["pay"].bounds, digits=None)
     assert people.sizes[-1] == people["pay"].bins > 100
 
 

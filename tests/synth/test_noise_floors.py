@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from equistrata.stats.laws import NOISE_L1
+from equistrata.stats.distributions import NOISE_L1
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.noise_floors import below_floor, sum_noise
 

@@ -20,7 +20,7 @@ MOST_LINES = 200
 _HEIGHTS = "▁▂▃▄▅▆▇█"
 
 
-def asked_of(release: Release, text: str | None) -> Any:
+def parse_statistic(release: Release, text: str | None) -> Any:
     """Return COLUMN as a name, or COLUMN=VALUE as a condition."""
     whole = text is None or text in release.schema.names or "=" not in text
     return text if whole else _condition(release, str(text))

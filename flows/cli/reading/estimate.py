@@ -17,9 +17,9 @@ from equistrata.flows.cli.reading.asking import (
     BOTH,
     MOST_LINES,
     PARTS,
-    asked_of,
     conditions,
     labels_of,
+    parse_statistic,
     print_answers,
     shown_number,
     words_of,
@@ -117,7 +117,7 @@ def estimate_command(settings: EstimateSettings) -> None:
         release.answers.progress = lambda done, of: bar("replicates", done, of)
         release.answers.workers = settings.workers
         asked = {
-            "of": asked_of(release, of),
+            "of": parse_statistic(release, of),
             "by": settings.by,
             "where": conditions(release, settings.where),
             "level": settings.level,

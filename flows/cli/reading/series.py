@@ -18,10 +18,10 @@ from equistrata.flows.cli.console import err, out, print_json, print_lines, tabl
 from equistrata.flows.cli.options import command
 from equistrata.flows.cli.reading.asking import (
     MOST_LINES,
-    asked_of,
     conditions,
     labels_of,
     noisy,
+    parse_statistic,
     print_answers,
     shown_number,
     sparkline,
@@ -144,11 +144,11 @@ def course_of_series(settings: CourseSettings) -> None:
         raise InputError("give equistrata series course SERIES STATISTIC [COLUMN]")
     statistic, of = settings.asked[0], settings.asked[1] if settings.asked[1:] else None
     series = SeriesOfReleases.open(release_folders([settings.series], settings.folder))
-    latest = _asked_last(series, of, settings.where)
+    latest = _latest_answering_release(series, of, settings.where)
     with warnings_as_notes(), progress_bars(err) as bar:
         found = series.course(
             statistic,
-            asked_of(latest, of),
+            parse_statistic(latest, of),
             settings.by,
             conditions(latest, settings.where),
             settings.level,
@@ -198,11 +198,11 @@ def course_of_series(settings: CourseSettings) -> None:
     return None
 
 
-def _asked_last(series: SeriesOfReleases, of: str | None, where: Sequence[str]) -> Release:
+def _latest_answering_release(series: SeriesOfReleases, of: str | None, where: Sequence[str]) -> Release:
     """Return the latest release with all columns of the question. If there is none, return the latest release."""
     for release in reversed(list(series.releases.values())):
         try:
-            asked_of(release, of), conditions(release, where)
+            parse_statistic(release, of), conditions(release, where)
         except InputError:
             continue
         return release

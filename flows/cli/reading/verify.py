@@ -40,7 +40,7 @@ def verify_command(settings: VerifySettings) -> None:
     """
     from equistrata.analysis.release import Release
     from equistrata.analysis.verify import unlisted
-    from equistrata.flows.publication.verified import release_faults, release_unseen, unpacked
+    from equistrata.flows.publication.verified import release_faults, unchecked_release_properties, unpacked
     from equistrata.flows.run.new_files import check_new_file, new_file
 
     for path in filter(None, (settings.registry, settings.croissant, settings.dcat)):
@@ -49,7 +49,13 @@ def verify_command(settings: VerifySettings) -> None:
         release = Release.open(folder)
         found, others = release_faults(release), unlisted(folder)
         if settings.as_json:
-            print_json({"faults": found, "not_part_of_the_release": others, "cannot_be_seen": release_unseen(release)})
+            print_json(
+                {
+                    "faults": found,
+                    "not_part_of_the_release": others,
+                    "cannot_be_seen": unchecked_release_properties(release),
+                }
+            )
         elif not found:
             guarantee = release.card["guarantee"]
             print_lines(
@@ -57,7 +63,7 @@ def verify_command(settings: VerifySettings) -> None:
                 f"(ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g}, ρ = {guarantee['rho']:.6g})",
                 *(f"not part of the release: {name}" for name in others),
                 "From outside no one can see:",
-                *(f"  {sentence}" for sentence in release_unseen(release)),
+                *(f"  {sentence}" for sentence in unchecked_release_properties(release)),
             )
         if found:
             raise InputError(f"release {str(settings.release)!r} is not valid: " + "; ".join(found))

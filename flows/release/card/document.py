@@ -15,7 +15,7 @@ from equistrata.data.sources import FolktablesSource
 from equistrata.data.texts.manifest import CARD_FORMAT
 from equistrata.data.units.unit import Unit
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release.card.groups import all_opened, group_table, promised_groups
+from equistrata.flows.release.card.groups import all_thresholds, group_table, promised_groups
 from equistrata.flows.release.price import FORMER_MONTHS, SYNTHESIS, UNIT_SIZES
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from equistrata.privacy.noise import NoiseSource
@@ -210,7 +210,7 @@ def _guarantee(facts: CardFacts) -> dict[str, Any]:
 
 def _units(facts: CardFacts) -> dict[str, Any]:
     plan, sizes = facts.plan, facts.made.unit_sizes
-    opened = all_opened(facts.opened, facts.series)
+    opened = all_thresholds(facts.opened, facts.series)
     return {
         "unit": asdict(plan.unit),
         "unit_sizes": None if sizes is None else dict(sizes),

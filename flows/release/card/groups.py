@@ -92,7 +92,7 @@ def promised_groups(promise: Promise, rho: float, delta: float, relation: str, t
     ]
 
 
-def all_opened(opened: Sequence[Mapping[str, Any]], series: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+def all_thresholds(opened: Sequence[Mapping[str, Any]], series: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
     """Return the thresholds for the values of open columns, in a release and in all months from which it learned."""
     return [*opened, *((series or {}).get("opened", ()))]
 

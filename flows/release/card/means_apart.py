@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
-from equistrata.analysis.contents.known_means import has_own_numbers, known_of
+from equistrata.analysis.contents.known_means import has_own_numbers, known_means_of_column
 from equistrata.arrays import Floats
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
@@ -63,7 +63,9 @@ def means_apart(
         if name not in schema.names or not has_own_numbers(schema[name]):
             continue
         numbers = _numbers(schema[name], drawn.column(name), rows)
-        for own in (each for estimate in estimates.values() for each in known_of(name, strata, estimate, public)):
+        for own in (
+            each for estimate in estimates.values() for each in known_means_of_column(name, strata, estimate, public)
+        ):
             cells = numbers if own.stratum is None else numbers[index == places[own.stratum]]
             cells = cells[~np.isnan(cells)]
             enough = len(cells) >= (1 if own.stratum is None else FEWEST_ROWS)

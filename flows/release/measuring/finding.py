@@ -20,14 +20,14 @@ from equistrata.data.columns.column import MOST_FOUND, number_in
 from equistrata.data.table import CHUNK_ROWS, code_dtype
 from equistrata.data.vocabulary import OWN, codes_once_found
 from equistrata.flows.release.plan import Plan
-from equistrata.flows.run.guard import scrubbed
+from equistrata.flows.run.guard import scrub_errors
 from equistrata.flows.run.workspace import HELD_OUT, Workspace
 from equistrata.privacy.budget import Budget
 from equistrata.privacy.noise import NoiseSource
 from equistrata.privacy.thresholds import often
 
 
-@scrubbed
+@scrub_errors
 def find_values(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSource) -> None:
     """Find the frequent values of open columns and save them.
 
@@ -81,7 +81,7 @@ def found_values(plan: Plan, work: Workspace) -> list[dict[str, Any]]:
     return [json.loads(work.found(part).read_text("utf-8")) for part in plan.openings]
 
 
-@scrubbed
+@scrub_errors
 def recode(plan: Plan, work: Workspace) -> None:
     """Code the rows of this run with the values that were found. The plan must be the result of `Plan.opened`."""
     lookups = {

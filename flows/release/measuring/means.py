@@ -12,7 +12,7 @@ import numpy as np
 from equistrata.arrays import Floats
 from equistrata.data.schema import Column
 from equistrata.flows.release.plan import Plan
-from equistrata.flows.run.guard import scrubbed
+from equistrata.flows.run.guard import scrub_errors
 from equistrata.flows.run.workspace import Workspace
 from equistrata.inference.means.clip import MOST_BEYOND
 from equistrata.inference.means.coinpress import Coinpress
@@ -21,7 +21,7 @@ from equistrata.privacy.budget import Budget
 from equistrata.privacy.noise import NoiseSource
 
 
-@scrubbed
+@scrub_errors
 def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSource) -> None:
     """Estimate the means of the outcome columns over the rows with a value, and write them to `means.json`.
 

@@ -16,14 +16,14 @@ import numpy as np
 from equistrata.arrays import Counts
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.price import UNIT_SIZES
-from equistrata.flows.run.guard import scrubbed
+from equistrata.flows.run.guard import scrub_errors
 from equistrata.flows.run.workspace import UNIT_SIZES as FILE
 from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import Budget
 from equistrata.privacy.noise import NoiseSource
 
 
-@scrubbed
+@scrub_errors
 def count_units(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSource) -> None:
     """Count the units by their number of rows, add noise, and save the counts.
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells, relation_errors
+from equistrata.analysis.cells import CELLS, CellEstimates, kept_relations, noisy_cells, relation_errors
 from equistrata.analysis.contents.measured import read_evidence
 from equistrata.analysis.contents.models import write_models
 from equistrata.analysis.expected import served
@@ -29,9 +29,9 @@ from equistrata.flows.release.inside import SCORES, check_place, keep_scores
 from equistrata.flows.release.measuring.finding import found_values
 from equistrata.flows.release.measuring.unit_sizes import counted_units
 from equistrata.flows.release.plan import Plan
-from equistrata.flows.release.steps.drawing import Drawn
+from equistrata.flows.release.steps.drawing import DrawnRows
 from equistrata.flows.release.steps.fitting import kept_measurements
-from equistrata.flows.run.guard import scrubbed
+from equistrata.flows.run.guard import scrub_errors
 from equistrata.flows.run.landing import land
 from equistrata.flows.run.workspace import SYNTHETIC, Workspace
 from equistrata.privacy.noise import NoiseSource
@@ -39,9 +39,9 @@ from equistrata.synth.measurements import Measurement
 from equistrata.synth.series.state import STATE
 
 
-@scrubbed
+@scrub_errors
 def describe(
-    plan: Plan, work: Workspace, noise: NoiseSource, drawn: Drawn, account: Mapping[str, Any] | None = None
+    plan: Plan, work: Workspace, noise: NoiseSource, drawn: DrawnRows, account: Mapping[str, Any] | None = None
 ) -> None:
     """Add the measurements, the schema and the card to the release.
 
@@ -72,7 +72,7 @@ def describe(
     work.save_json(work.staging / "card.json", card)
 
 
-@scrubbed
+@scrub_errors
 def keep_models(plan: Plan, work: Workspace, progress: Callable[[int, int], None]) -> None:
     """Fit the replicates that the release keeps for its readers. Post-processing of the measurements, no cost."""
     card = json.loads((work.staging / "card.json").read_text("utf-8"))
@@ -80,7 +80,7 @@ def keep_models(plan: Plan, work: Workspace, progress: Callable[[int, int], None
     write_models(work.staging, evidence, plan.config.replicates, plan.config.workers, progress)
 
 
-def _record(plan: Plan, work: Workspace, drawn: Drawn, by_key: Mapping[Key, Sequence[Measurement]]) -> RunRecord:
+def _record(plan: Plan, work: Workspace, drawn: DrawnRows, by_key: Mapping[Key, Sequence[Measurement]]) -> RunRecord:
     """Return the results of the run."""
     starts = [work.starts(i) for i in range(len(plan.fitted.keys))]
     shares = {plan.strata.label(key): share for key, share in drawn.weights.shares.items()}
@@ -111,7 +111,7 @@ def _relations(plan: Plan, work: Workspace, evidence: Evidence) -> dict[str, Any
 
     Write the noisy cells to a file.
     """
-    solved = Solved.of(evidence)
+    solved = CellEstimates.of(evidence)
     noisy_cells(evidence, solved=solved).to_csv(work.staging / CELLS, index=False)
     expected, released = relation_errors(evidence, solved), work.load_table(work.root / SYNTHETIC, plan.schema)
     return {"expected": expected, "kept": [list(pair) for pair in kept_relations(evidence, released)]}
@@ -146,7 +146,7 @@ def _by_rows(plan: Plan, work: Workspace) -> dict[str, Any]:
     return found
 
 
-def _controls(plan: Plan, work: Workspace, drawn: Drawn) -> dict[str, Any] | None:
+def _controls(plan: Plan, work: Workspace, drawn: DrawnRows) -> dict[str, Any] | None:
     """Write the control totals next to the rows and return the part of the card about them."""
     if (controls := plan.controls) is None:
         return None
@@ -167,7 +167,7 @@ def _means(work: Workspace) -> dict[str, Any] | None:
     return json.loads(file.read_text("utf-8")) if file.exists() else None
 
 
-@scrubbed
+@scrub_errors
 def land_release(plan: Plan, work: Workspace) -> Path:
     """Write the page of the card, move the release to its output folder in one step, and write its exact scores."""
     release, output, scores = work.staging, Path(plan.config.output), work.root / SCORES

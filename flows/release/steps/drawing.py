@@ -21,15 +21,15 @@ from equistrata.data.weights import PublicWeights
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.steps import streams
 from equistrata.flows.release.writer import row_files
-from equistrata.flows.run.guard import scrubbed
+from equistrata.flows.run.guard import scrub_errors
 from equistrata.flows.run.workspace import SYNTHETIC, Workspace
-from equistrata.synth.strata.exchange import Changed
+from equistrata.synth.strata.exchange import RuleChanges
 from equistrata.synth.strata.model import SAMPLE_BATCH, StratifiedModel, people_of_rows, rows_of_units
 from equistrata.synth.strata.poststratified import people, poststratified, with_all_cells
 from equistrata.synth.strata.raking import raked
 
 
-class Drawn(NamedTuple):
+class DrawnRows(NamedTuple):
     """Results of drawing the released rows.
 
     Attributes
@@ -49,12 +49,12 @@ class Drawn(NamedTuple):
     rows: int
     weights: PublicWeights
     raked: Mapping[str, int]
-    changed: Changed
+    changed: RuleChanges
     replaced: int = 0
 
 
-@scrubbed
-def resample(plan: Plan, work: Workspace) -> Drawn:
+@scrub_errors
+def resample(plan: Plan, work: Workspace) -> DrawnRows:
     """Draw rows from the joint model, rake them to the private means, and write them as codes, CSV and Parquet.
 
     The rows are drawn in batches. If there are control totals, all rows are in memory. There is no privacy cost.
@@ -67,7 +67,7 @@ def resample(plan: Plan, work: Workspace) -> Drawn:
         model, moved = raked(model, known_means(plan.schema, model.strata, means, plan.fixed_weights is not None))
     rng, rows, replaced = streams.generator(plan, streams.DRAWING), 0, 0
     work.staging.mkdir(exist_ok=True)
-    changed: list[Changed] = []
+    changed: list[RuleChanges] = []
     released: Iterator[tuple[CodedTable, pd.DataFrame]]
     if plan.controls is None:
         drawn = (table.select(plan.schema.names) for table in model.batches(plan.config.rows, rng, changed=changed))
@@ -79,7 +79,7 @@ def resample(plan: Plan, work: Workspace) -> Drawn:
         released = ((part, part.decode(rng)) for part in parts)
     else:
         whole, replaced = _rows_in_cells(plan, plan.controls, model, rng, changed)
-        released = iter([_meeting(plan.controls, whole, whole.decode(rng))])
+        released = iter([_adjust_to_controls(plan.controls, whole, whole.decode(rng))])
     with row_files(work.staging) as write:
         for table, frame in ahead(released):
             work.append(work.root / SYNTHETIC, table.codes)
@@ -87,11 +87,11 @@ def resample(plan: Plan, work: Workspace) -> Drawn:
             rows += len(table)
     strata_moved = Counter(name for name, _ in moved)
     counts = {name: strata_moved[name] for name in plan.schema.names if name in strata_moved}
-    return Drawn(rows, model.weights, counts, sum(changed, Changed()), replaced)
+    return DrawnRows(rows, model.weights, counts, sum(changed, RuleChanges()), replaced)
 
 
 def _rows_in_cells(
-    plan: Plan, controls: Controls, model: StratifiedModel, rng: np.random.Generator, changed: list[Changed]
+    plan: Plan, controls: Controls, model: StratifiedModel, rng: np.random.Generator, changed: list[RuleChanges]
 ) -> tuple[CodedTable, int]:
     """Return rows with at least one row in each cell that has people, and the number of rows that were replaced."""
     rows = round(model.total) if plan.config.rows is None else plan.config.rows
@@ -100,7 +100,7 @@ def _rows_in_cells(
     return with_all_cells(table, model, controls, rng, changed)
 
 
-def _meeting(controls: Controls, table: CodedTable, frame: pd.DataFrame) -> tuple[CodedTable, pd.DataFrame]:
+def _adjust_to_controls(controls: Controls, table: CodedTable, frame: pd.DataFrame) -> tuple[CodedTable, pd.DataFrame]:
     """Return the rows with weights that match the totals, as codes and as released cells."""
     name = str(table.schema.survey_weight)
     drawn = frame[name].to_numpy(dtype=np.float64)

@@ -9,7 +9,7 @@ from equistrata.data.schema import Schema
 from equistrata.data.strata import Key, Strata
 from equistrata.data.weights import PublicWeights
 from equistrata.flows.release.plan import Plan
-from equistrata.flows.run.guard import StepFailed, scrubbed
+from equistrata.flows.run.guard import StepFailed, scrub_errors
 from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
@@ -19,7 +19,7 @@ from equistrata.synth.models.estimation import Estimator
 from equistrata.synth.models.storage import load_model
 from equistrata.synth.series.fitting import after
 from equistrata.synth.storage import load_measurements, save_measurements
-from equistrata.synth.strata.fitting import cut_strata, fit_stratum, measure_stratum
+from equistrata.synth.strata.fitting import fit_stratum, measure_stratum, model_strata
 from equistrata.synth.strata.model import StratifiedModel, noisy_weights
 from equistrata.synth.strata.shrinkage import predict_from_others
 from equistrata.synth.strata.weights import combined_weights
@@ -27,7 +27,7 @@ from equistrata.synth.strata.weights import combined_weights
 MOST_STARTS = 4  # the largest number of starts of a fit in one run, because a lost worker is replaced
 
 
-@scrubbed
+@scrub_errors
 def fit_one(
     work: Workspace,
     position: int,
@@ -91,7 +91,7 @@ def fit_one(
         work.keep_fit(position, measure_stratum(mechanism, table, budget, count_rho, noise, former))
 
 
-@scrubbed
+@scrub_errors
 def learn(plan: Plan, work: Workspace) -> None:
     """Combine the measurements with the earlier ones of the series, and save the new state of the series.
 
@@ -107,7 +107,7 @@ def learn(plan: Plan, work: Workspace) -> None:
     state.save(work.state)
 
 
-@scrubbed
+@scrub_errors
 def shrink(plan: Plan, work: Workspace) -> None:
     """Predict the marginals of each stratum from the measurements of the other strata.
 
@@ -118,7 +118,7 @@ def shrink(plan: Plan, work: Workspace) -> None:
         save_measurements(extra, work.borrowed(i))
 
 
-@scrubbed
+@scrub_errors
 def model_one(work: Workspace, position: int, mechanism: Mechanism, schema: Schema) -> None:
     """Estimate the model of a stratum, unless it exists.
 
@@ -132,7 +132,7 @@ def model_one(work: Workspace, position: int, mechanism: Mechanism, schema: Sche
         work.keep_model(position, mechanism.model(schema, [*measured, *extra]))
 
 
-@scrubbed
+@scrub_errors
 def join(
     work: Workspace,
     strata: Strata,
@@ -166,7 +166,7 @@ def join(
     keys = strata.keys if engine is None else ((),)
     measurements = {key: load_measurements(work.evidence(i)) for i, key in enumerate(keys)}
     if engine is not None:
-        model = cut_strata(strata, measurements[()], engine, shrinkage)
+        model = model_strata(strata, measurements[()], engine, shrinkage)
     else:
         models = {key: load_model(work.model(i), strata.rest(key)) for i, key in enumerate(keys)}
         total = sum(max(total_estimate(noisy)[0], 0.0) for noisy in measurements.values())

@@ -23,7 +23,7 @@ from equistrata.data.units.hashes import unit_ids
 from equistrata.data.vocabulary import Vocabulary, encode_open
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.steps import streams
-from equistrata.flows.run.guard import scrubbed
+from equistrata.flows.run.guard import scrub_errors
 from equistrata.flows.run.workspace import HELD_OUT, SNAPSHOT, Workspace
 from equistrata.flows.run.workspace import UNIT_SIZES as UNIT_SIZES_FILE
 
@@ -33,7 +33,7 @@ Outcome = tuple[Floats, Mask]  # the values, and a mask of the cells without a v
 _Coded = tuple[CodedTable, Mask, list[Outcome], Floats | None]
 
 
-@scrubbed
+@scrub_errors
 def partition(plan: Plan, work: Workspace) -> None:
     """Read and code the rows, hold some of them out if requested, and store the rows and the outcomes of each stratum.
 

@@ -15,14 +15,14 @@ from equistrata.eval.scores.scores import score, weighted_scores, with_utility
 from equistrata.flows.release.inside import SCORES
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.steps import streams
-from equistrata.flows.run.guard import scrubbed
+from equistrata.flows.run.guard import scrub_errors
 from equistrata.flows.run.workspace import HELD_OUT, SYNTHETIC, Workspace
 
 SCORED_ROWS = 1_000_000  # the limit for distinct rows that are scored exactly, and for rows of classifiers
 WARNING = "exact: computed from private rows at no cost; internal, not to be published"
 
 
-@scrubbed
+@scrub_errors
 def evaluate(plan: Plan, work: Workspace) -> None:
     """Compute exact scores by comparing the release with the real rows.
 

@@ -16,7 +16,7 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Column, Schema
 from equistrata.stats.trees import Tree, levels_of
 from equistrata.stats.wavelets import denoised
-from equistrata.synth.measurements import Measurement, Merging, Prediction, Summed, root_mean_square
+from equistrata.synth.measurements import Measurement, Merging, Prediction, SummedMeasurement, root_mean_square
 
 _LEAST_SIGMA = 1e-3  # the minimum standard deviation of a count that is used for weights
 
@@ -80,7 +80,7 @@ class Alone:
         smooth = np.append(tree.posterior(prior), others)
         return cls(np.append(tree.least_squares, others), smooth, tree, np.sqrt(noise))
 
-    def sums(self, column: Column, groups: Merging) -> Summed:
+    def sums(self, column: Column, groups: Merging) -> SummedMeasurement:
         """Estimate the counts of groups of codes by least squares, and return them as one measurement."""
         assert self.tree is not None
         codes = np.arange(column.size) if groups is None else np.asarray(groups)
@@ -93,7 +93,7 @@ class Alone:
         ]
         spread = np.bincount(codes[starts], variances)  # because of rules, a group can consist of several runs
         values = np.asarray(np.bincount(codes, self.raw), dtype=np.float64)
-        return Summed((column.name,), values, sqrt(float(spread.mean())), sigmas=np.sqrt(spread))
+        return SummedMeasurement((column.name,), values, sqrt(float(spread.mean())), sigmas=np.sqrt(spread))
 
 
 def proportions(schema: Schema, measurements: Sequence[Measurement]) -> dict[str, Floats]:

@@ -12,7 +12,7 @@ import numpy as np
 from equistrata.arrays import Floats, Indices
 from equistrata.data.schema import Column
 from equistrata.privacy.noise import gaussian_sigma
-from equistrata.stats.laws import NOISE_L1
+from equistrata.stats.distributions import NOISE_L1
 
 # The noise floors of a pair of merged columns, as fractions of the rows. The second is used within strata, and if a
 # clique of three such columns would need more cells than the part of TRIPLE_CELLS for one column. If the first is 0.5,

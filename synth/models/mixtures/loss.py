@@ -22,9 +22,9 @@ from equistrata.data.schema import Schema
 from equistrata.synth.measurements import Measurement, Prediction
 from equistrata.synth.models.base import PUBLIC_SIGMA
 from equistrata.synth.models.junction_tree import Clique
-from equistrata.synth.models.possible import Possible
+from equistrata.synth.models.possible import FeasibleCodes
 from equistrata.synth.models.projection import cell_map
-from equistrata.synth.models.shared_sums import zeros_and_ones
+from equistrata.synth.models.shared_sums import indicator_matrix
 
 Singles = npt.NDArray[np.float32]  # of shape (features or logits, components)
 
@@ -55,7 +55,7 @@ class Softmax:
     starts: Indices
 
     @classmethod
-    def of(cls, possible: Possible) -> Softmax:
+    def of(cls, possible: FeasibleCodes) -> Softmax:
         """Create the map for the possible combinations of a schema."""
         first = np.cumsum([0, *(possible.class_count(j) for j in range(len(possible.sizes)))])
         segment = np.concatenate([classes + first[j] for j, classes in enumerate(possible.classes)])
@@ -65,8 +65,8 @@ class Softmax:
             rows = np.arange(len(group.cells)) + height
             entries += [(rows, group.cells[:, spot] + first[j]) for spot, j in enumerate(group.columns)]
             height += len(group.cells)
-        members = zeros_and_ones([(segment, np.arange(len(segment)))], (first[-1], len(segment)), np.float32)
-        return cls(segment, members, zeros_and_ones(entries, (height, first[-1]), np.float32), np.array(starts))
+        members = indicator_matrix([(segment, np.arange(len(segment)))], (first[-1], len(segment)), np.float32)
+        return cls(segment, members, indicator_matrix(entries, (height, first[-1]), np.float32), np.array(starts))
 
     def forward(self, logits: Singles) -> tuple[Singles, Singles]:
         """Compute P_k(combination), with shape (combinations, K), and P_k(code | class), with shape (codes, K)."""
@@ -183,10 +183,10 @@ class MixtureLoss:
         if not entries:
             layout.left(())
         codes, classes = layout.first[-1], layout.known
-        select = zeros_and_ones(entries, (height, layout.lefts.height * rights))
+        select = indicator_matrix(entries, (height, layout.lefts.height * rights))
         return cls(
             softmax=layout.softmax,
-            project=zeros_and_ones(layout.project, (classes, layout.softmax.cells.shape[0]), np.float32),
+            project=indicator_matrix(layout.project, (classes, layout.softmax.cells.shape[0]), np.float32),
             features=layout.features.products(fill=codes, height=codes + 1 + classes),
             lefts=layout.lefts.products(fill=0, height=layout.features.height),
             rights=rights,
@@ -263,7 +263,7 @@ class _Blocks:
             np.concatenate([b[n] if n < len(b) else np.full(len(b[0]), fill) for b in self.blocks])
             for n in range(max(map(len, self.blocks)))
         )
-        scatter = (zeros_and_ones([(rows, np.arange(len(rows)))], (height, len(rows)), np.float32) for rows in taken)
+        scatter = (indicator_matrix([(rows, np.arange(len(rows)))], (height, len(rows)), np.float32) for rows in taken)
         return _Products(taken, tuple(scatter))
 
 
@@ -271,7 +271,7 @@ class _Layout:
     """A builder of features, lefts and rights for measurements, which adds each of them only once."""
 
     def __init__(self, schema: Schema) -> None:
-        self.possible, self.sizes = Possible.of(schema), schema.sizes
+        self.possible, self.sizes = FeasibleCodes.of(schema), schema.sizes
         self.softmax = Softmax.of(self.possible)
         self.first: list[int] = np.cumsum([0, *self.sizes]).tolist()
         whole = np.arange(len(self.possible.groups[0].cells))

@@ -23,7 +23,7 @@ from equistrata.data.table import CodedTable, code_dtype
 from equistrata.errors import InputError
 from equistrata.synth.models.archive import Archive, Head, write_archive
 from equistrata.synth.models.base import check_distinct, check_possible, indicators
-from equistrata.synth.models.possible import Group, Possible
+from equistrata.synth.models.possible import FeasibleCodes, Group
 from equistrata.synth.models.rounding import assign
 
 MIXTURE_FORMAT = "equistrata mixture 1"
@@ -63,9 +63,9 @@ class ProductMixture:
     factors: tuple[Floats, ...]
 
     @cached_property
-    def possible(self) -> Possible:
+    def possible(self) -> FeasibleCodes:
         """The possible combinations of codes."""
-        return Possible.of(self.schema)
+        return FeasibleCodes.of(self.schema)
 
     @cached_property
     def _class_sums(self) -> tuple[Floats, ...]:

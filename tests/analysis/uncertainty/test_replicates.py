@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from known_relations import evidence_of, people
 
-from equistrata.analysis.uncertainty.replicates import Replicating
+from equistrata.analysis.uncertainty.replicates import ReplicateGenerator
 from equistrata.synth.models.estimation import MirrorDescent
 
 
@@ -21,7 +21,7 @@ def test_a_replicate_is_fitted_as_the_release_was_and_the_fitted_model_is_made_o
     monkeypatch.setattr(MirrorDescent, "estimate", estimate)
     fitted, own = evidence.fitted, len(starts)
     assert own >= 2
-    made, _ = next(Replicating(evidence, seed=1).models([0]))
+    made, _ = next(ReplicateGenerator(evidence, seed=1).models([0]))
     assert starts[own:] == starts[:own]
     assert all(start is None for _, start in starts)
     assert evidence.fitted is fitted

@@ -6,13 +6,13 @@ import pytest
 
 from equistrata.data.drafting.column import BookColumn
 from equistrata.data.drafting.dictionary import read_dictionary
-from equistrata.data.drafting.doubt import Decision, decide
+from equistrata.data.drafting.doubt import Decision, decide_declaration
 
 
 def row(values: str = "", label: str = "", **more: str) -> Decision:
     """Return the decision for a row of a code book."""
     line = {"name": "X", "label": label, "values": values, **more}
-    return decide(read_dictionary([[*line], [*line.values()]], "book").columns["X"])
+    return decide_declaration(read_dictionary([[*line], [*line.values()]], "book").columns["X"])
 
 
 @pytest.mark.parametrize(
@@ -107,10 +107,16 @@ def test_labels_and_notes_that_speak_of_codes_are_questions() -> None:
 
 def test_zero_is_a_number_where_the_book_says_none_of_an_amount() -> None:
     wage = BookColumn("WAGP", "Wages", "integer", (("0", "None"),), 4, 999999)
-    assert decide(wage).spec == {"label": "Wages", "type": "number", "lower": 0, "upper": 999999, "integer": True}
+    assert decide_declaration(wage).spec == {
+        "label": "Wages",
+        "type": "number",
+        "lower": 0,
+        "upper": 999999,
+        "integer": True,
+    }
     age = BookColumn("AGEP", "", "integer", (("0", "Under 1 year"),), 1, 99)
-    assert decide(age).spec == {"type": "number", "lower": 0, "upper": 99, "integer": True}
-    persons = decide(BookColumn("NP", "", "integer", (("0", "Vacant"), ("1", "One person")), 2, 20))
+    assert decide_declaration(age).spec == {"type": "number", "lower": 0, "upper": 99, "integer": True}
+    persons = decide_declaration(BookColumn("NP", "", "integer", (("0", "Vacant"), ("1", "One person")), 2, 20))
     assert [(spec["lower"], spec.get("codes")) for _, spec in persons.readings] == [
         (0, None), (1, {0: "Vacant"}), (2, {0: "Vacant", 1: "One person"}),
     ]  # fmt: skip
@@ -118,8 +124,14 @@ def test_zero_is_a_number_where_the_book_says_none_of_an_amount() -> None:
 
 def test_what_the_format_calls_missing_ends_the_bounds_and_is_asked_between_them() -> None:
     ages = BookColumn("AGE", "", "integer", (), 0, 99, (("99", "refused"),))
-    assert decide(ages).spec == {"type": "number", "lower": 0, "upper": 98, "integer": True, "codes": {99: "refused"}}
-    between = decide(BookColumn("AGE", "", "integer", (), 0, 120, (("99", "refused"),)))
+    assert decide_declaration(ages).spec == {
+        "type": "number",
+        "lower": 0,
+        "upper": 98,
+        "integer": True,
+        "codes": {99: "refused"},
+    }
+    between = decide_declaration(BookColumn("AGE", "", "integer", (), 0, 120, (("99", "refused"),)))
     assert "99 is a code for missing, but within the bounds" in between.why
 
 
@@ -127,7 +139,7 @@ def test_types_that_contradict_bounds_and_least_numbers_that_are_missing_are_ask
     scale = row("", "", type="nominal", lower="1", upper="5")
     assert "the book declares values, but also has bounds" in scale.why
     assert ["values" if "values" in spec else "lower" for _, spec in scale.readings] == ["lower", "values"]
-    ages = decide(BookColumn("AGE", "", "integer", (), -9.0, 85.0, (("-9", "refused"),)))
+    ages = decide_declaration(BookColumn("AGE", "", "integer", (), -9.0, 85.0, (("-9", "refused"),)))
     assert "-9 is a code for missing, but also the lower bound" in ages.why
     assert (ages.readings[0][1]["lower"], ages.readings[0][1]["codes"]) == (0, {-9: "refused"})
     assert row("1=a; 2=b", "Group", description="7 = unknown").spec is None
@@ -150,10 +162,10 @@ def test_labels_of_no_answer_alone_are_codes_beside_numbers() -> None:
 
 
 def test_codes_that_are_texts_without_a_list_are_asked() -> None:
-    found = decide(BookColumn("PUMA", "", "text", (), "00100", "70301"))
+    found = decide_declaration(BookColumn("PUMA", "", "text", (), "00100", "70301"))
     assert 'codes from "00100" to "70301", but no list' in found.why
     assert [spec for _, spec in found.readings] == [{"values": "open"}]
-    few = decide(BookColumn("RACNUM", "", "text", (), "1", "6"))
+    few = decide_declaration(BookColumn("RACNUM", "", "text", (), "1", "6"))
     assert [spec["values"] for _, spec in few.readings] == ["open", ["1", "2", "3", "4", "5", "6"]]
 
 
@@ -164,12 +176,14 @@ def test_codes_that_are_texts_without_a_list_are_asked() -> None:
      ("X", "Surname"), ("q1", "E-mail address"), ("SSN", "")],
 )  # fmt: skip
 def test_names_and_identifiers_are_never_drafted(name: str, label: str) -> None:
-    assert decide(BookColumn(name, label, "", (("a", "b"), ("c", "d")))).personal
+    assert decide_declaration(BookColumn(name, label, "", (("a", "b"), ("c", "d")))).personal
 
 
 def test_dates_of_birth_are_left_out_with_a_line_to_declare_them() -> None:
     days = BookColumn("DOB", "", "date", (), "1920-01-01", "2010-12-31", layout="%Y-%m-%d")
-    assert decide(days).personal
-    assert decide(days).shape == '{type: date, format: "%Y-%m-%d", lower: "1920-01-01", upper: "2010-12-31"}'
-    since = decide(BookColumn("SINCE", "", "date", (), "1920-01-01", "2010-12-31"))
+    assert decide_declaration(days).personal
+    assert (
+        decide_declaration(days).shape == '{type: date, format: "%Y-%m-%d", lower: "1920-01-01", upper: "2010-12-31"}'
+    )
+    since = decide_declaration(BookColumn("SINCE", "", "date", (), "1920-01-01", "2010-12-31"))
     assert [spec["format"] for _, spec in since.readings] == ["%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y"]

@@ -11,7 +11,7 @@ import pytest
 
 from equistrata.data.drafting.books import read_book
 from equistrata.data.drafting.dictionary import cell_values, template
-from equistrata.data.drafting.doubt import Decision, decide
+from equistrata.data.drafting.doubt import Decision, decide_declaration
 from equistrata.errors import InputError
 
 ACS = Path(__file__).parents[4] / "shared" / "acs_dictionaries"
@@ -20,7 +20,7 @@ ACS = Path(__file__).parents[4] / "shared" / "acs_dictionaries"
 def decisions(path: Path, text: str | None = None) -> dict[str, Decision]:
     if text is not None:
         path.write_text(text, "utf-8")
-    return {name: decide(column) for name, column in read_book(path).columns.items()}
+    return {name: decide_declaration(column) for name, column in read_book(path).columns.items()}
 
 
 def plain(found: Decision) -> dict[str, object]:

@@ -10,8 +10,8 @@ import pytest
 from browsing import SIZES, chromium, first_picture, opened, too_wide, violations
 from report_fixtures import FAIR, HISTORY, facts, internal_report, public_report
 
+from equistrata.eval.report.bars import Contents
 from equistrata.eval.report.expected import ExpectedReport, write_expected
-from equistrata.eval.report.glance import Contents
 from equistrata.eval.report.page import write_report
 from equistrata.eval.report.tables import Table, csv_files
 from equistrata.eval.report.verdict import verdict

@@ -16,7 +16,7 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.scores.classifiers import classifier_utility
 from equistrata.eval.scores.scores import score, table_scores, weighted_scores
-from equistrata.eval.scores.tables import Pair, coded_alike
+from equistrata.eval.scores.tables import Pair, code_with_same_schema
 
 SCORES = ["parity_error", "workload3", "workload3_by_stratum", "accuracy", "dpr", "fnr_diff"]
 
@@ -163,7 +163,10 @@ def test_numbers_of_occurrences_are_checked(times):
 
 def test_a_weight_counts_as_so_many_rows(tables):
     real, _, synthetic = tables
-    rng, (first, second) = np.random.default_rng(5), coded_alike({"real": real, "synthetic": synthetic}).values()
+    rng, (first, second) = (
+        np.random.default_rng(5),
+        code_with_same_schema({"real": real, "synthetic": synthetic}).values(),
+    )
     weights = tuple(rng.integers(0, 9, len(table)) for table in (first, second))
     pairs = zip((first, second), weights, strict=True)
     repeated = [table.take(np.repeat(np.arange(len(table)), often)) for table, often in pairs]

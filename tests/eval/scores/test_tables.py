@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from equistrata.errors import InputError
-from equistrata.eval.scores.tables import Pair, coded_alike, numbers_of, row_keys, strata_of
+from equistrata.eval.scores.tables import Pair, code_with_same_schema, numbers_of, row_keys, strata_of
 
 
 def both(real, synthetic):
@@ -16,13 +16,13 @@ def both(real, synthetic):
 
 def joint_codes(tables, column):
     """Return the codes of a column in each table, and the declared values."""
-    coded = coded_alike(tables)
+    coded = code_with_same_schema(tables)
     levels = next(iter(coded.values())).schema[column].values
     return [table.column(column).astype(int) for table in coded.values()], levels
 
 
 def joint_numbers(tables, column):
-    coded = coded_alike(tables).values()
+    coded = code_with_same_schema(tables).values()
     return [numbers_of(table.schema[column])[table.column(column)] for table in coded]
 
 
@@ -80,7 +80,7 @@ def test_bad_tables_are_refused_without_quoting_a_row():
     ]
     for synthetic, named, message in cases:
         with pytest.raises(InputError, match=message):
-            coded_alike({"real": good, "synthetic": synthetic}, named)
+            code_with_same_schema({"real": good, "synthetic": synthetic}, named)
     for real, synthetic, message in [([77, 2], ["77", "b"], "numbers in one"), ([77, 2], [np.inf, 1], "infinite")]:
         with pytest.raises(InputError, match=message) as caught:
             joint_codes(both(real, synthetic), "A")
@@ -102,7 +102,7 @@ def test_strata_carry_their_keys_whatever_the_order_of_rows():
     real = pd.DataFrame({"S": [2, 1, 1, 2], "R": ["x", "y", None, "x"]})
     synthetic = real.iloc[::-1]
     labels, (in_real, in_synthetic) = strata_of(
-        list(coded_alike({"real": real, "synthetic": synthetic}).values()), ["S", "R"]
+        list(code_with_same_schema({"real": real, "synthetic": synthetic}).values()), ["S", "R"]
     )
     assert labels == ("S=1,R=y", "S=1,R=missing", "S=2,R=x")
     assert in_real.tolist() == [2, 0, 1, 2]

@@ -19,7 +19,7 @@ from plain_release import home_of_people, release
 from equistrata.analysis.release import Release
 from equistrata.errors import InputError
 from equistrata.flows.audit import journal
-from equistrata.flows.run.signals import ending_on_sigterm
+from equistrata.flows.run.signals import exit_on_sigterm
 from equistrata.privacy.budget import BudgetExceeded
 from equistrata.privacy.ledger.ledger import Ledger
 
@@ -120,7 +120,7 @@ SOME = [pytest.param(each, marks=() if each in FEW else pytest.mark.slow) for ea
 @pytest.mark.parametrize("point", SOME)
 def test_a_stopped_audit_goes_on_at_no_second_price(place, point, number):
     target, side, _ = POINTS[point]
-    with stopping(target, side, lambda: os.kill(os.getpid(), number)), ending_on_sigterm():
+    with stopping(target, side, lambda: os.kill(os.getpid(), number)), exit_on_sigterm():
         with pytest.raises(SystemExit if number == signal.SIGTERM else KeyboardInterrupt):
             paid()
         assert "reserved" not in {each.outcome for each in charges()}
@@ -144,7 +144,7 @@ def test_a_killed_audit_pays_again_for_unsaved_noise_alone(place, point):
 def test_an_audit_in_a_folder_of_its_own_goes_on_elsewhere_and_of_all_that_is_left(place):
     """The rest of the budget was already charged before the interruption."""
     left_over = Ledger("ledger.db").remaining("people").epsilon(1e-9) * 0.999
-    with stopping(f"{JOURNAL}.save", "after", lambda: os.kill(os.getpid(), signal.SIGTERM)), ending_on_sigterm():
+    with stopping(f"{JOURNAL}.save", "after", lambda: os.kill(os.getpid(), signal.SIGTERM)), exit_on_sigterm():
         with pytest.raises(SystemExit):
             paid(epsilon=left_over, output="there")
         with pytest.raises(BudgetExceeded):
@@ -157,7 +157,7 @@ def test_an_audit_in_a_folder_of_its_own_goes_on_elsewhere_and_of_all_that_is_le
 def test_other_rows_are_another_audit(place):
     os.environ.pop("EQUISTRATA_LEDGER_KEY", None)
     stopped = stopping(f"{JOURNAL}.save", "after", lambda: os.kill(os.getpid(), signal.SIGTERM))
-    with stopped, ending_on_sigterm(), pytest.raises(SystemExit):
+    with stopped, exit_on_sigterm(), pytest.raises(SystemExit):
         paid()
     made_up_people(601).to_csv("people.csv", index=False)
     with pytest.raises(InputError, match="not the rows that release 'one' was made from"):

@@ -18,7 +18,7 @@ from equistrata.flows.cli import release as command_release
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import flow
 from equistrata.flows.release.plan import Plan
-from equistrata.flows.release.prepared import AlreadyMade, with_release_id
+from equistrata.flows.release.prepared import ReleaseExists, with_release_id
 from equistrata.flows.release.undertaking import under_way
 from equistrata.flows.run.journal import Journal
 from equistrata.flows.run.landing import claimed_output
@@ -131,7 +131,7 @@ def test_a_command_starts_prefects_server_while_it_plans(command, tmp_path, monk
 
 def test_a_release_that_is_made_already_is_no_failure(command, monkeypatch):
     def made(config):
-        raise AlreadyMade("it is complete; there is nothing to do")
+        raise ReleaseExists("it is complete; there is nothing to do")
 
     monkeypatch.setattr("equistrata.flows.release.prepared.prepare", made)
     assert command("release", "--output", "out") == (0, "it is complete; there is nothing to do\n", "")

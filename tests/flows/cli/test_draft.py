@@ -15,7 +15,7 @@ import pytest
 from in_process import command
 
 from equistrata.data.schema import Schema
-from equistrata.data.table_check import rows_by_reading
+from equistrata.data.table_check import count_rows_by_declaration
 from equistrata.data.texts.manifest import MANIFEST_FORMAT
 from equistrata.errors import InputError
 from equistrata.flows.config.release import delta_for
@@ -107,7 +107,7 @@ def test_a_check_counts_the_rows_that_each_reading_fits(tmp_path):
         "  # HOURS: {lower: 0, upper: 89, integer: true, codes: {x: none}}  # x is a code\n"
     )
     schema = Schema.load(tmp_path / "people.yaml")
-    found = rows_by_reading(tmp_path / "people.csv", str(tmp_path / "people.yaml"), schema)
+    found = count_rows_by_declaration(tmp_path / "people.csv", str(tmp_path / "people.yaml"), schema)
     assert found == [("HOURS", "all are numbers", 100, 101), ("HOURS", "x is a code", 91, 101)]
 
 

@@ -113,7 +113,7 @@ def _failing_server(verbose=False):
 
 # Each entry is a step that fails after the release is complete.
 AFTER = {
-    "the page fails": ("equistrata.flows.cli.release_page.end_with_a_page", _raise(ValueError("row 5"))),
+    "the page fails": ("equistrata.flows.cli.release_page.write_release_page", _raise(ValueError("row 5"))),
     "no page": ("equistrata.flows.cli.release_page.expected_pages", _raise(InputError("no page can be made"))),
     "a chart fails": ("equistrata.eval.report.charts.Panel.strip", _raise(RuntimeError("font"))),
     "SIGTERM in the page": ("equistrata.flows.cli.release_page.expected_pages", _stop(signal.SIGTERM)),

@@ -14,7 +14,7 @@ from equistrata.analysis.release import Release
 from equistrata.errors import InputError
 from equistrata.flows.publication.audited_card import AddedAudit, with_audit
 from equistrata.flows.publication.publish import publish_release
-from equistrata.flows.publication.verified import release_faults, release_unseen
+from equistrata.flows.publication.verified import release_faults, unchecked_release_properties
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def _in_card(old, new):
 def test_an_honest_release_has_no_line_that_is_written_otherwise(honest):
     found = Release.open(honest)
     assert release_faults(found) == []
-    assert not any("card.md" in each or "neighbouring" in each for each in release_unseen(found))
+    assert not any("card.md" in each or "neighbouring" in each for each in unchecked_release_properties(found))
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_an_honest_release_has_no_line_that_is_written_otherwise(honest):
 def test_a_line_of_the_card_for_people_that_is_not_of_its_numbers_is_shown(edited, monkeypatch, capsys, old, new):
     """This line is only a warning, because the card may be written by an earlier version."""
     found = edited(_in_card(old, new))
-    assert any("this version would not write line" in each for each in release_unseen(found))
+    assert any("this version would not write line" in each for each in unchecked_release_properties(found))
     code, shown, _ = command(monkeypatch, capsys, "verify", found.folder)
     assert (code, new.strip().splitlines()[-1][:20] in shown) == (0, True)
 
@@ -71,7 +71,7 @@ def test_words_on_neighbouring_tables_that_no_card_has_are_shown(edited):
         card["guarantee"]["relation"] = "add-remove: neighbouring tables differ by all rows of a town"
         (copy / "card.json").write_text(json.dumps(card), "utf-8")
 
-    assert "all rows of a town" in release_unseen(edited(change))[0]
+    assert "all rows of a town" in unchecked_release_properties(edited(change))[0]
 
 
 @pytest.mark.parametrize("name", ["internal/scores.json", "exact.csv", "rows.parquet"])
@@ -100,7 +100,7 @@ def test_an_audit_that_is_not_the_one_on_the_card_is_found(edited, edit):
 
     found = edited(change)
     assert any("the audit in 'audit' is not the one" in each for each in release_faults(found)) == edit
-    assert "whether the pages and tables of audits agree with their audit.json" in release_unseen(found)
+    assert "whether the pages and tables of audits agree with their audit.json" in unchecked_release_properties(found)
 
 
 def test_a_zip_is_called_one_with_what_to_do(honest, tmp_path):

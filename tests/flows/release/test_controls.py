@@ -13,7 +13,7 @@ from models_once import models_once
 from plain_release import release
 
 from equistrata.analysis.release import Release
-from equistrata.analysis.verify import faults, unseen
+from equistrata.analysis.verify import faults, unchecked_properties
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.publication.verified import release_faults
@@ -82,7 +82,7 @@ def test_weights_meet_the_totals_in_both_files(home, kind):
     assert release_faults(found) == []
     assert found.controls.columns == ("SEX", "AGE")
     assert found.controls.totals.tolist() == [[4000.25, 0], [1000, 250]]
-    assert "whether the totals of people match file 'totals.csv'" in unseen(found)
+    assert "whether the totals of people match file 'totals.csv'" in unchecked_properties(found)
     said = found.card["controls"]
     assert (said["people"], said["columns"], said["cells"]) == (5250.25, ["SEX", "OLD"], 4)
     assert "5,250 people" in (folder / "card.md").read_text()

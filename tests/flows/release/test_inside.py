@@ -13,7 +13,7 @@ import equistrata.flows.release.flow
 from equistrata.data.texts.manifest import listed, write_manifest
 from equistrata.errors import InputError
 from equistrata.eval.scores.scores import OF_FOREST, OF_TABLES
-from equistrata.flows.release.inside import check_place, keep_scores, private_folder, release_around
+from equistrata.flows.release.inside import check_place, enclosing_release, keep_scores, private_folder
 from equistrata.flows.release.steps import describing, scoring
 
 
@@ -108,13 +108,13 @@ def test_an_output_inside_a_release_or_with_too_long_a_name_is_refused(tmp_path)
     host = release_folder(tmp_path / "out")
     (tmp_path / "link").symlink_to(host)
     for output in (host / "second", host / "deep" / "second", tmp_path / "link" / "second"):
-        assert release_around(output) == host
+        assert enclosing_release(output) == host
         with pytest.raises(InputError, match="is inside release"):
             check_place(output)
     with pytest.raises(InputError, match="file name too long"):
         check_place(tmp_path / ("x" * 250))
     check_place(tmp_path / "beside")
-    assert release_around(tmp_path / "beside") is None
+    assert enclosing_release(tmp_path / "beside") is None
 
 
 @pytest.mark.parametrize("terminal", [True, False])

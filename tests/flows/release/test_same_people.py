@@ -13,7 +13,7 @@ from plain_release import release
 
 from equistrata.data.files.formats import kind_of
 from equistrata.errors import InputError
-from equistrata.flows.release.undertaking import discard, give_up_charges
+from equistrata.flows.release.undertaking import discard, fail_open_charges
 from equistrata.flows.run.journal import Journal
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.fingerprint import Fingerprint
@@ -208,5 +208,5 @@ def test_charges_without_a_journal_are_not_given_up_while_they_run(tmp_path):
     ledger.create("people", 1, 1e-9)
     ledger.reserve("people", Rho(0.001), "lost")
     with ledger.lease("people", "lost", "of another machine"), pytest.raises(InputError, match="'lost' is running on"):
-        give_up_charges(ledger, "lost")
-    assert give_up_charges(ledger, "lost") == 1
+        fail_open_charges(ledger, "lost")
+    assert fail_open_charges(ledger, "lost") == 1

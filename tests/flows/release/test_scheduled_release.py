@@ -13,7 +13,7 @@ import equistrata.flows.release.flow
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.flow import failure_sentence
-from equistrata.flows.release.prepared import AlreadyMade, prepare
+from equistrata.flows.release.prepared import ReleaseExists, prepare
 from equistrata.flows.run.guard import StepFailed
 from equistrata.privacy.budget import BudgetExceeded, Rho
 from equistrata.privacy.ledger.ledger import Ledger
@@ -46,7 +46,7 @@ def test_each_month_is_one_release_however_often_it_is_run(monthly):
     make(config, NOVEMBER)
     for _ in range(2):
         with pytest.raises(
-            AlreadyMade, match="'people-2026-11' of data set 'people' was charged already and is complete"
+            ReleaseExists, match="'people-2026-11' of data set 'people' was charged already and is complete"
         ):
             make(config, NOVEMBER)
     make(config, DECEMBER)
@@ -60,7 +60,7 @@ def test_a_month_that_was_made_with_other_settings_is_refused_not_taken_for_this
     other = ReleaseConfig.build(**config.public() | {"epsilon": 0.5})
     with pytest.raises(InputError, match="charged already, with other settings") as refused:
         prepare(other.at(NOVEMBER))
-    assert not isinstance(refused.value, AlreadyMade)
+    assert not isinstance(refused.value, ReleaseExists)
     assert len(ledger.charges("people")) == 1
 
 

@@ -12,7 +12,7 @@ from equistrata.data.sources import FileSource
 from equistrata.data.table import CodedTable
 from equistrata.eval.scores.scores import score
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release.flow import joining
+from equistrata.flows.release.flow import join_job
 from equistrata.flows.release.measuring.means import estimate_means
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.steps import describing, drawing, fitting, reading, scoring, streams
@@ -63,7 +63,7 @@ def fit(plan, work, position, mechanism=None, noise=None):
 def draw(plan, work):
     """Estimate the means, join the models, draw the rows and write the release."""
     estimate_means(plan, work, Budget(plan.price.means), noise_source(plan.config.seed).spawn(streams.MEANS))
-    joining(plan, work)()
+    join_job(plan, work)()
     describing.describe(plan, work, noise_source(plan.config.seed), drawing.resample(plan, work))
 
 
@@ -222,7 +222,7 @@ def test_rows_are_raked_to_the_private_means_and_the_card_says_so(plan, work):
     reading.partition(plan, work)
     budget, noise = Budget(plan.price.counts + plan.price.synthesis), noise_source(plan.config.seed)
     fitting.fit_one(work, 0, plan.mechanism, plan.schema, budget, plan.price.counts, noise)
-    joining(plan, work)()
+    join_job(plan, work)()
     estimate_means(plan, work, Budget(plan.price.means), noise.spawn(streams.MEANS))
     place = work.staging / "means.json"
     means = json.loads(place.read_text())

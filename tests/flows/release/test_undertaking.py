@@ -24,7 +24,7 @@ from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import prepared
 from equistrata.flows.release.binding import binding
 from equistrata.flows.release.plan import Plan
-from equistrata.flows.release.prepared import AlreadyMade, prepare, with_release_id
+from equistrata.flows.release.prepared import ReleaseExists, prepare, with_release_id
 from equistrata.flows.release.steps import reading
 from equistrata.flows.release.undertaking import discard
 from equistrata.flows.run.disk import DiskFull
@@ -422,7 +422,7 @@ def test_what_has_changed_before_the_charge_or_after_the_release_is_no_matter(pl
     begun_anew, *others = (json.loads((place.home / f"out{n}" / "schema.json").read_text()) for n in range(3))
     assert begun_anew["columns"][0]["values"] == [2, 1]
     assert [other["columns"][0]["values"] for other in others] == [[1, 2]] * 2
-    with pytest.raises(AlreadyMade, match="is complete"):
+    with pytest.raises(ReleaseExists, match="is complete"):
         place.resume(1)
     assert place.leftovers() == []
 
@@ -741,7 +741,7 @@ def test_a_release_that_another_run_made_meanwhile_is_not_made_again(place, monk
         return told
 
     monkeypatch.setattr(prepared, "prepare", earlier)
-    with pytest.raises(AlreadyMade, match="'release-0' of data set 'people' was charged already and is complete"):
+    with pytest.raises(ReleaseExists, match="'release-0' of data set 'people' was charged already and is complete"):
         place.resume(0, output=str(place.home / "elsewhere"))
     assert len(place.charges()) == 1
     assert not (place.home / "elsewhere").exists()

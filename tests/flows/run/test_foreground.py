@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from equistrata.flows.run.foreground import _send_what_is_left, uncollected
+from equistrata.flows.run.foreground import _send_what_is_left, pause_garbage_collection
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -17,7 +17,7 @@ def test_nothing_is_collected_in_the_block_and_nothing_of_it_later(before: bool)
     gc.unfreeze()
     try:
         (gc.enable if before else gc.disable)()
-        with suppress(ImportError), uncollected():
+        with suppress(ImportError), pause_garbage_collection():
             assert not gc.isenabled()
             raise ImportError
         assert gc.isenabled() is before

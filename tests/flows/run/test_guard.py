@@ -5,14 +5,14 @@ import traceback
 import pytest
 
 from equistrata.errors import InputError
-from equistrata.flows.run.guard import StepFailed, scrubbed
+from equistrata.flows.run.guard import StepFailed, scrub_errors
 from equistrata.privacy.budget import Budget, BudgetExceeded, Rho
 
 CANARY = "canary-5417"
 
 
 def test_a_foreign_exceptions_text_is_dropped():
-    @scrubbed
+    @scrub_errors
     def step():
         raise KeyError(CANARY)
 
@@ -22,7 +22,7 @@ def test_a_foreign_exceptions_text_is_dropped():
 
 
 def test_our_own_sentences_pass():
-    @scrubbed
+    @scrub_errors
     def step():
         raise InputError("column 'X' is wrong; mend it")
 
@@ -31,7 +31,7 @@ def test_our_own_sentences_pass():
 
 
 def test_a_refused_budget_passes_as_it_is():
-    @scrubbed
+    @scrub_errors
     def step():
         Budget(Rho(1)).spend(Rho(2), "too much")
 
@@ -40,7 +40,7 @@ def test_a_refused_budget_passes_as_it_is():
 
 
 def test_an_input_error_keeps_no_link_to_what_caused_it():
-    @scrubbed
+    @scrub_errors
     def step():
         try:
             raise ValueError(CANARY)

@@ -17,7 +17,7 @@ from equistrata.errors import InputError
 from equistrata.inference.counts.noisy_counts import noisy_count
 from equistrata.inference.counts.proportions import exact_interval, exact_p_value, exact_power
 from equistrata.privacy.noise import SeededNoise
-from equistrata.stats.laws import BinomialLaplace
+from equistrata.stats.distributions import BinomialLaplace
 
 ROWS = (5, 6, 10, 17, 25, 37, 50)
 EPSILONS = (0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0)

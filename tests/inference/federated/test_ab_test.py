@@ -14,7 +14,7 @@ from equistrata.inference.federated.poisson_binomial import PoissonBinomial
 from equistrata.inference.federated.renyi import epsilon_of, renyi_exact
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise
-from paper.federated import settle_gaussian
+from paper.federated import choose_gaussian_settings
 
 RUNS, DELTA = 20_000, 0.05
 ARM = {"radius": 1.0, "epsilon": 1.0, "delta": 1e-6}
@@ -70,16 +70,16 @@ def test_a_share_that_reads_the_variance():
     settings = settle(500, radius=1.0, epsilon=4, delta=1e-6)
     omega = math.sqrt(settings.squares.noise(500)) / 500 / settings.mean.noise(500)
     assert omega == pytest.approx(0.5, abs=0.08)
-    central = settle_gaussian(500, epsilon=4, delta=1e-6)
+    central = choose_gaussian_settings(500, epsilon=4, delta=1e-6)
     assert central.square_sigma / 500 / central.mean_sigma**2 == pytest.approx(0.5, abs=1e-6)
 
 
 def test_the_central_baseline_keeps_the_budget():
-    settings = settle_gaussian(500, epsilon=1, delta=1e-6, mean_share=0.9)
+    settings = choose_gaussian_settings(500, epsilon=1, delta=1e-6, mean_share=0.9)
     rho = (2 / 500) ** 2 / (2 * settings.mean_sigma**2) + (1 / 500) ** 2 / (2 * settings.square_sigma**2)
     assert Rho(rho).epsilon(1e-6) == pytest.approx(1, rel=1e-9)
-    all_orders = settle_gaussian(500, epsilon=0.1, delta=1e-6, mean_share=0.9)
-    fewer = settle_gaussian(500, epsilon=0.1, delta=1e-6, mean_share=0.9, orders=tuple(range(2, 129)))
+    all_orders = choose_gaussian_settings(500, epsilon=0.1, delta=1e-6, mean_share=0.9)
+    fewer = choose_gaussian_settings(500, epsilon=0.1, delta=1e-6, mean_share=0.9, orders=tuple(range(2, 129)))
     assert fewer.mean_sigma > 1.04 * all_orders.mean_sigma
 
 

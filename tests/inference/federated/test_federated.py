@@ -19,7 +19,7 @@ from scipy.stats import binom
 from equistrata.errors import InputError
 from equistrata.inference.federated import protocol
 from equistrata.inference.federated.aggregation import InProcessAggregator, SumQuestion, Total
-from equistrata.inference.federated.estimate import RowsMissing, federate
+from equistrata.inference.federated.estimate import TooManyRowsMissing, federate
 from equistrata.inference.federated.holder import TableHolder, _used
 from equistrata.privacy.noise import SeededNoise
 
@@ -138,7 +138,7 @@ def test_more_rows_missing_than_agreed_publishes_nothing():
         def total(self, question):
             return (whole if question.kind == "sizes" else one).total(question)
 
-    with pytest.raises(RowsMissing, match="SEX=1, control lost more rows"):
+    with pytest.raises(TooManyRowsMissing, match="SEX=1, control lost more rows"):
         federate(agreed, Forgets())
 
 

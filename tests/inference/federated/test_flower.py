@@ -498,7 +498,7 @@ factory = LinkStateFactory(":flwr-in-memory-state:")
 settings = {"address": address, "folder": str(root), "key": str(root / "s/key.pem"),
             "certificate": str(root / "s/certificate.pem")}
 public_keys = [(root / name / "public.pem").read_bytes() for name in "ab"]
-server = worker.open_to_holders(settings, factory, public_keys)
+server = worker.start_tls_server(settings, factory, public_keys)
 
 def stub(keys=None, certificate="certificate.pem"):
     secure = grpc.secure_channel(address, grpc.ssl_channel_credentials((root / "s" / certificate).read_bytes()))

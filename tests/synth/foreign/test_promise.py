@@ -45,7 +45,7 @@ def test_delta_is_paid_for_at_the_account_s_rate_and_is_a_tenth_of_it_at_most(ac
 @pytest.mark.parametrize("rho", [1e-4, 0.3, 20.0])
 @pytest.mark.parametrize("count", [True, False])
 def test_the_largest_promise_within_rho(rho, count):
-    told = Promise.costing(Rho(rho), 1e-9, count)
+    told = Promise.of_rho_and_delta(Rho(rho), 1e-9, count)
     assert told.rho <= Rho(rho)
     assert float(told.rho) == pytest.approx(rho, rel=1e-6)
     assert (told.count > 0) is count

@@ -27,7 +27,7 @@ from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent
 from equistrata.synth.models.mixtures.descent import MixtureDescent
-from equistrata.synth.strata.fitting import cut_strata, measure_stratum
+from equistrata.synth.strata.fitting import measure_stratum, model_strata
 from equistrata.synth.strata.selection import shared_selection
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 
@@ -105,7 +105,7 @@ def test_strata_that_nest(tmp_path, name):
     def release(table, noise):
         measured = measure_stratum(shared, table, Budget(RHO), COUNTS, noise)
         assert any(m.columns == ("PUMA", "S") and m.groups[0] == (0, 0, 1) for m in measured)
-        return measured, cut_strata(Strata.over(schema, ["ST/PUMA", "S"]), measured, shared.engine).weights
+        return measured, model_strata(Strata.over(schema, ["ST/PUMA", "S"]), measured, shared.engine).weights
 
     assert_kept(made_twice(release, *pair, tmp_path), RHO)
 

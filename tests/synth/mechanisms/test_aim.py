@@ -20,7 +20,7 @@ from equistrata.data.table import CodedTable
 from equistrata.eval.scores.scores import score
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SecureNoise, SeededNoise, gaussian_sigma, selection_epsilon
-from equistrata.stats.laws import NOISE_L1
+from equistrata.stats.distributions import NOISE_L1
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.candidates import CandidateSession

@@ -11,17 +11,17 @@ from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.privacy.budget import Rho
-from equistrata.synth.measurements import Filtered, Measurement, Prediction, at_level
+from equistrata.synth.measurements import FilteredMeasurement, Measurement, Prediction, join_level_columns
 from equistrata.synth.mechanisms.levels import COARSE_SHARE, LOW_NOISE, NOISE_FLOOR, SIZES_SHARE, Levels, largest_share
 from equistrata.synth.mechanisms.mst import MST
-from equistrata.synth.models.estimation import MirrorDescent, ties
+from equistrata.synth.models.estimation import MirrorDescent, stratum_cliques
 from equistrata.synth.strata.cutting import (
     _sizes,
     cut,
+    fit_to_stratum_sizes,
     predictions,
-    reconcile,
-    separate,
     slices,
+    split_by_strata,
 )
 
 SCHEMA = Schema(
@@ -100,8 +100,8 @@ def test_what_is_measured_first_and_for_which_part():
         assert levels.over_all(SCHEMA) == first
         assert levels.within_strata(SCHEMA, Rho(0.001), 10_000) == second
     assert Levels(("S",)).inner(SCHEMA) == ("A", "B", "R")
-    assert at_level(SCHEMA, ("B", "A"), ("R", "S")) == ("A", "S", "B", "R")
-    assert ties(SCHEMA, ("R", "S")) == [("A", "S", "R"), ("S", "B", "R")]
+    assert join_level_columns(SCHEMA, ("B", "A"), ("R", "S")) == ("A", "S", "B", "R")
+    assert stratum_cliques(SCHEMA, ("R", "S")) == [("A", "S", "R"), ("S", "B", "R")]
 
 
 def test_columns_are_not_measured_within_strata_where_noise_would_drown_them():
@@ -230,7 +230,7 @@ def test_settled_measurements_sum_to_the_sizes_they_tell_and_change_as_little_as
         Measurement(names, rng.normal(10, 5, [SCHEMA[n].size for n in names]), 2.0)
         for names in (("R", "S"), ("A",), ("A", "S"), ("A", "S", "B", "R"), ("B", "R"))
     ]
-    settled = reconcile(given, STRATA, SIZES)
+    settled = fit_to_stratum_sizes(given, STRATA, SIZES)
     np.testing.assert_allclose(settled[0].values, [[40, 30], [20, 10]])
     assert settled[1].values.sum() == pytest.approx(100)
     np.testing.assert_allclose(settled[2].values.sum(0), [60, 40])
@@ -240,7 +240,7 @@ def test_settled_measurements_sum_to_the_sizes_they_tell_and_change_as_little_as
     np.testing.assert_allclose(np.ptp(settled[2].values - given[2].values, axis=0), 0, atol=1e-9)
     np.testing.assert_allclose(np.ptp(settled[3].values - given[3].values, axis=(0, 2)), 0, atol=1e-9)
     assert [(m.columns, m.sigma) for m in settled] == [(m.columns, m.sigma) for m in given]
-    again = reconcile(settled, STRATA, SIZES)
+    again = fit_to_stratum_sizes(settled, STRATA, SIZES)
     for one, two in zip(settled, again, strict=True):
         np.testing.assert_allclose(one.values, two.values)
 
@@ -260,7 +260,7 @@ def test_predictions_put_each_stratum_in_its_place_and_say_nothing_of_the_others
     np.testing.assert_array_equal(single.cell_sigma[0], [[np.inf, 2.0], [1.0, np.inf]])
     np.testing.assert_array_equal(np.isfinite(pair.cell_sigma)[0, :, 0], [[False, True], [False, False]])
     assert predictions({key: [] for key in KEYS}, STRATA) == []
-    sharp = Filtered(("A",), np.array([1.0, 2.0, 3.0]), 2.0, sigmas=np.array([0.5, 2.0, 3.0]))
+    sharp = FilteredMeasurement(("A",), np.array([1.0, 2.0, 3.0]), 2.0, sigmas=np.array([0.5, 2.0, 3.0]))
     [cells] = predictions({**extras, ("x", 2): [sharp], ("y", 1): []}, STRATA, sharpest=1.0)
     np.testing.assert_array_equal(cells.cell_sigma[:, 1, 0], [1.0, 2.0, 3.0])  # each cell has its own noise scale
 
@@ -271,7 +271,7 @@ def test_predictions_put_each_stratum_in_its_place_and_say_nothing_of_the_others
 @pytest.mark.parametrize(
     "names",
     [
-        (("A", "B"), ("A", "S"), *ties(SCHEMA, STRATA.columns)),
+        (("A", "B"), ("A", "S"), *stratum_cliques(SCHEMA, STRATA.columns)),
         (("A", "S"), ("S", "R"), ("B",)),
         (("S", "R"), ("A",), ("B",)),
         (("A", "S"), ("A", "B"), ("B", "R")),
@@ -283,7 +283,7 @@ def test_a_model_of_all_rows_is_one_of_each_stratum(names, impossible):
     model = ENGINE.estimate(schema, exact(table, *names))
     share = model.marginal(strata.columns)
     sizes = {key: float(share[tuple(strata.codes_of(key).values())]) for key in strata.keys}
-    models = separate(model, strata, sizes)
+    models = split_by_strata(model, strata, sizes)
     assert list(models) == list(strata.keys)
     assert len(models) == 4 - bool(impossible)
     for columns in (("A",), ("B",), ("A", "B"), ("B", "A")):
@@ -382,7 +382,7 @@ def test_a_stratum_that_noise_leaves_out_is_modelled_by_itself(own):
     rng = np.random.default_rng(0)
     names = [("A", "S", "R"), ("S", "B", "R")] if own else [("A",), ("S",), ("B",), ("R",)]
     told = [Measurement(n, rng.normal(0, 1000, [SCHEMA[c].size for c in n]), 1000.0) for n in names]
-    assert len(separate(Sure().estimate(SCHEMA, told), STRATA, SIZES)) < 4, "the case is not what it says"
+    assert len(split_by_strata(Sure().estimate(SCHEMA, told), STRATA, SIZES)) < 4, "the case is not what it says"
     models, sizes = cut(STRATA, told, Sure())
     assert list(models) == list(KEYS)
     for key, model in models.items():

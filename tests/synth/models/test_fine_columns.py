@@ -12,7 +12,7 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise, gaussian_sigma
-from equistrata.stats.laws import NOISE_L1
+from equistrata.stats.distributions import NOISE_L1
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.mechanisms.session import Session, price_of
@@ -77,7 +77,7 @@ def test_released_values_have_the_moments_and_atoms_of_the_rows(mechanism, setti
 def test_what_a_column_without_edges_costs_follows_the_rows(rows, floor):
     session = Session(CodedTable(np.zeros((0, 2), np.uint8), Schema("people", (SEX, HOURS))), Rho(0.012),
                       SeededNoise(0), [Measurement((), np.array(float(rows)), 1.0)])  # fmt: skip
-    session.sharpen(["SEX", "HOURS"], Rho(0.012) * 0.4)
+    session.remeasure_wide_columns(["SEX", "HOURS"], Rho(0.012) * 0.4)
     paid = float(price_of(session.log))
     assert len(session.log) == len(tree_of(HOURS))
     if floor:

@@ -12,7 +12,7 @@ from equistrata.errors import InputError
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.models.mixtures.loss import MixtureLoss
 from equistrata.synth.models.mixtures.mixture import ProductMixture, mixture
-from equistrata.synth.models.possible import Possible
+from equistrata.synth.models.possible import FeasibleCodes
 
 # There is a group of four connected columns (A, B, D, F), and codes 1 and 2 of A are in the same class.
 SIZES = {"A": 3, "B": 3, "C": 4, "D": 2, "E": 1, "F": 3}
@@ -68,7 +68,7 @@ def test_marginals_are_those_of_the_full_joint(names):
 
 
 def test_groups_and_classes():
-    possible = Possible.of(schema_of())
+    possible = FeasibleCodes.of(schema_of())
     assert [group.columns for group in possible.groups] == [(0, 1, 3, 5), (2,), (4,)]
     assert [c.tolist() for c in possible.classes] == [[0, 1, 1], [0, 1, 1], [0] * 4, [0, 1], [0], [0, 0, 1]]
     cells = {tuple(cell) for cell in possible.groups[0].cells.tolist()}
@@ -84,12 +84,12 @@ def test_a_group_with_too_many_combinations_is_refused():
     columns = tuple(Column(f"X{j}", values=tuple(range(10))) for j in range(6))
     zeros = tuple(Impossible((f"X{i}", f"X{j}"), ((k,), (k,))) for i in range(6) for j in range(i) for k in range(10))
     with pytest.raises(InputError, match="X0, X1, X2, X3, X4, X5, which leaves more than 20,000 possible"):
-        Possible.of(Schema("wide", columns, impossible=zeros))
+        FeasibleCodes.of(Schema("wide", columns, impossible=zeros))
 
 
 def test_a_schema_with_nothing_possible_is_refused():
     with pytest.raises(InputError, match="no possible combination of A"):
-        Possible.of(schema_of("A", (Impossible(("A",), ((0, 1, 2),)),)))
+        FeasibleCodes.of(schema_of("A", (Impossible(("A",), ((0, 1, 2),)),)))
 
 
 @pytest.mark.parametrize(

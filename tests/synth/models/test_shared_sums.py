@@ -10,7 +10,7 @@ from equistrata.synth.models import graphical, projection, shared_sums
 from equistrata.synth.models.graphical import layout_of
 from equistrata.synth.models.junction_tree import JunctionTree
 from equistrata.synth.models.projection import LARGE, cell_map
-from equistrata.synth.models.shared_sums import ROOT, Additions, SharedSums, plan
+from equistrata.synth.models.shared_sums import ROOT, CellSums, SharedSums, plan
 
 SIZES = (5, 4, 3, 2, 6, 2, 3)
 
@@ -71,9 +71,9 @@ def test_sums_that_are_counted_out_have_the_bits_of_a_sparse_matrix(seed, monkey
     # Cells in several sums, in a single sum and in no sum, and sums of many cells and of no cell.
     columns = [rng.permutation(60)[: rng.integers(1, 60)] for _ in range(3)]
     entries = [(rng.integers(0, 9, len(cells)) + 10 * n, np.sort(cells)) for n, cells in enumerate(columns)]
-    counted = Additions.of(entries, (30, 60))
+    counted = CellSums.of(entries, (30, 60))
     monkeypatch.setattr(shared_sums, "_COUNTED_OUT", 0)
-    sparse = Additions.of(entries, (30, 60))
+    sparse = CellSums.of(entries, (30, 60))
     assert counted.places is not None
     assert sparse.places is None
     cells, sums = rng.normal(size=60) * 10.0 ** rng.integers(-9, 9, 60), rng.normal(size=30)

@@ -9,11 +9,18 @@ import pytest
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.data.strata import Strata
 from equistrata.errors import InputError
-from equistrata.synth.measurements import Filtered, Former, Measurement, given, summed, total_estimate
+from equistrata.synth.measurements import (
+    FilteredMeasurement,
+    FormerEstimate,
+    Measurement,
+    given,
+    summed,
+    total_estimate,
+)
 from equistrata.synth.series.choice import told, usable
 from equistrata.synth.series.drift import DRIFT, filter_month, predicted
-from equistrata.synth.series.jumps import UNLIKELY, inflated
-from equistrata.synth.series.state import State, by_strata, of_strata
+from equistrata.synth.series.jumps import UNLIKELY, inflate_variances
+from equistrata.synth.series.state import State, by_strata, combine_strata
 
 SCHEMA = Schema("s", tuple(Column(n, values=tuple(range(k))) for n, k in {"S": 2, "R": 5, "A": 4, "B": 3}.items()))
 STRATA = ("S", "R")
@@ -109,7 +116,7 @@ def test_what_jumps_is_believed_within_one_release(change):
 def test_only_the_part_that_moved_is_doubted():
     apart = np.zeros((3, 4))
     apart[1] = 100.0
-    found = inflated(apart, np.full((3, 4), 4.0), np.full((3, 4), 9.0))
+    found = inflate_variances(apart, np.full((3, 4), 4.0), np.full((3, 4), 9.0))
     assert (found[1] >= 100.0**2 - 9).all()
     assert (found[[0, 2]] == 4.0).sum() < 8  # the mean change of the whole table is also included
     assert found[0].max() < found[1].min()
@@ -121,7 +128,8 @@ def test_noise_alone_seldom_moves_a_marginal_whatever_its_parts():
     """
     rng, shape = np.random.default_rng(5), (5, 2, 9)
     alarms = sum(
-        (inflated(rng.normal(0, 5.0, shape), np.full(shape, 16.0), np.full(shape, 9.0)) > 16).any() for _ in range(2000)
+        (inflate_variances(rng.normal(0, 5.0, shape), np.full(shape, 16.0), np.full(shape, 9.0)) > 16).any()
+        for _ in range(2000)
     )
     assert alarms < 5 * UNLIKELY * 2000
 
@@ -260,21 +268,21 @@ def test_what_is_known_of_a_stratum_is_left_out_where_that_is_none():
 
 def test_what_is_known_keeps_its_own_variances_in_slices_and_sums():
     sigmas = np.array([[1.0, 2.0], [3.0, 4.0]])
-    for kind in (Former, Filtered):
+    for kind in (FormerEstimate, FilteredMeasurement):
         each = kind(("S", "B"), np.array([[10.0, 20.0], [30.0, 40.0]]), 2.7, sigmas=sigmas)
         part = given(each, {"S": 1})
         assert (part.columns, part.values.tolist(), part.cell_sigma.tolist()) == (("B",), [30.0, 40.0], [3.0, 4.0])
         assert part.sigma == pytest.approx(12.5**0.5)
         whole = summed(each, ("S",))
         assert whole.cell_sigma == pytest.approx(np.sqrt([5.0, 25.0]))
-    former = Former(("S",), np.array([10.0, 20.0]), 1.0, sigmas=np.ones(2))
+    former = FormerEstimate(("S",), np.array([10.0, 20.0]), 1.0, sigmas=np.ones(2))
     assert total_estimate([former, Measurement((), np.array(50.0), 1.0)]) == (50.0, 1.0)
 
 
 def test_strata_that_were_measured_by_themselves_come_back_to_their_place():
     strata = Strata.over(SCHEMA, STRATA)
     own = {key: [Measurement(("A",), np.full(4, float(place)), 1.0)] for place, key in enumerate(strata.keys)}
-    flat = of_strata(strata, own)
+    flat = combine_strata(strata, own)
     assert {each.where for each in flat} == {tuple(strata.codes_of(key).items()) for key in strata.keys}
     back = by_strata(strata, flat, own)
     assert all((back[key][0].values == own[key][0].values).all() and not back[key][0].where for key in own)
@@ -286,7 +294,7 @@ def test_a_relation_is_used_if_it_says_more_than_its_columns_and_fits_the_model(
     plain = np.outer([300.0, 200, 100, 50], [0.2, 0.3, 0.5])
 
     def pair(values):
-        return Former(("A", "B"), values, 5.0, sigmas=np.full(values.shape, 5.0))
+        return FormerEstimate(("A", "B"), values, 5.0, sigmas=np.full(values.shape, 5.0))
 
     assert told(pair(related), STRATA) > 0 > told(pair(plain), STRATA)
     assert len(usable(SCHEMA, STRATA, [], [pair(related)])) == 1

@@ -16,16 +16,16 @@ from equistrata.data.table import CodedTable
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import SeededNoise
 from equistrata.synth.counting import measure_marginal
-from equistrata.synth.measurements import Former
+from equistrata.synth.measurements import FormerEstimate
 from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent
 from equistrata.synth.series import fitting
 from equistrata.synth.series.drift import filter_month
-from equistrata.synth.series.smoothing import smoothed
+from equistrata.synth.series.smoothing import smooth_states
 from equistrata.synth.series.state import State
 from equistrata.synth.strata import fitting as strata_fitting
-from equistrata.synth.strata.fitting import cut_strata
+from equistrata.synth.strata.fitting import model_strata
 from equistrata.synth.strata.selection import shared_selection
 
 SIZES = {"A": 3, "S": 2, "B": 2, "R": 2, "C": 2}
@@ -64,7 +64,7 @@ def series(name, tables, noise):
         measured = strata_fitting.measure_stratum(shared, table, budget, price * COUNTS, noise.spawn(number), known)
         assert not budget.remaining
         joined, state = fitting.after(STRATA, state, number, {(): measured})
-        model = cut_strata(STRATA, joined[()], shared.engine, True)
+        model = model_strata(STRATA, joined[()], shared.engine, True)
         found.append([measured, state.known, dict(state.moments), model.marginal(("A", "S", "B"))])
     return [*found, revised([each[0] for each in found])]
 
@@ -76,7 +76,7 @@ def revised(measured):
     for number, own in enumerate(measured[1:], start=2):
         later.append(filter_month(STRATA.columns, state, number, own))
         state = later[-1].state
-    return smoothed(first, later)
+    return smooth_states(first, later)
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
@@ -91,7 +91,7 @@ def test_former_measurements_are_never_among_what_a_month_publishes():
     tables, _ = months()
     found = series("mst", tables, SeededNoise(1))
     for (measured, *_), price in zip(found[:MONTHS], [TOTAL * Fraction(1, MONTHS)] * MONTHS, strict=True):
-        assert not any(isinstance(each, Former) for each in measured)
+        assert not any(isinstance(each, FormerEstimate) for each in measured)
         paid = sum(1 / (2 * each.sigma**2) + each.choices for each in measured)
         assert paid == pytest.approx(float(price), rel=1e-9)
 
@@ -115,7 +115,7 @@ def test_a_state_that_holds_an_exact_count_is_caught(monkeypatch, tmp_path):
     def after(strata, state, month, measured):
         joined, state = honest(strata, state, month, measured)
         exact = next(seen).marginal(("A",)).astype(float)
-        wrong = Former(("A",), exact, 1.0, (None,), sigmas=np.ones(3))
+        wrong = FormerEstimate(("A",), exact, 1.0, (None,), sigmas=np.ones(3))
         known = [wrong if each.columns == ("A",) else each for each in state.known]
         return joined, type(state)(state.month, tuple(known), state.moments)
 

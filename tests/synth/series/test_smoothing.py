@@ -5,7 +5,7 @@ import pytest
 
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.series.drift import filter_month
-from equistrata.synth.series.smoothing import smoothed
+from equistrata.synth.series.smoothing import smooth_states
 from equistrata.synth.series.state import State
 
 SIGMA = 30.0
@@ -48,7 +48,7 @@ def test_it_is_the_posterior_given_all_months():
     measured = [own for _, own in course(3)]
     first, months = chain(measured)
     states = [first, *(month.state for month in months)]
-    found = smoothed(first, months)
+    found = smooth_states(first, months)
     for cell in range(4):
         drifts = [
             (month.prior[0].sigmas ** 2 - state.known[0].sigmas ** 2)[cell]
@@ -66,7 +66,7 @@ def test_the_last_month_stays_and_earlier_ones_gain_with_honest_variances():
     for seed in range(40):
         truths, measured = zip(*course(seed), strict=True)
         first, months = chain(measured)
-        found = smoothed(first, months)
+        found = smooth_states(first, months)
         assert found[-1] == months[-1].state.known
         for truth, state, (each,) in zip(truths, [first, *(month.state for month in months)], found, strict=True):
             then += np.square(state.known[0].values - truth).sum()
@@ -82,12 +82,12 @@ def test_what_jumped_is_not_carried_back():
     """
     for seed in range(10):
         truths, measured = zip(*course(seed, jump=1500.0), strict=True)
-        found = smoothed(*chain(measured))
+        found = smooth_states(*chain(measured))
         for truth, (each,) in list(zip(truths, found, strict=True))[:3]:
             assert abs(each.values[2] - truth[2]) < 4 * SIGMA
 
 
 def test_a_marginal_that_was_measured_later_only_is_revised_from_then_on():
     measured = [own for _, own in course(1, months=4, others=(2, 4))]
-    found = smoothed(*chain(measured))
+    found = smooth_states(*chain(measured))
     assert [[each.columns for each in month] for month in found] == [[("A",)], *[[("A",), ("B",)]] * 3]

@@ -11,7 +11,7 @@ from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.synth.strata.exchange import Changed, enforce_rules
+from equistrata.synth.strata.exchange import RuleChanges, enforce_rules
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 
 WHOLE = {"lower": 0, "upper": 199, "integer": True}
@@ -46,7 +46,7 @@ def test_rows_that_obey_are_not_touched_and_those_that_cannot_exchange_get_the_n
     fine = CodedTable(np.array([[3, 4], [0, 199], [7, 9]], dtype=np.uint8), schema)
     found, changed = enforce_rules(fine, np.random.default_rng(0), no_more)
     assert (found.codes == fine.codes).all()
-    assert changed == Changed()
+    assert changed == RuleChanges()
     short = CodedTable(np.array([[5, 5], [3, 1]], dtype=np.uint8), schema)
     found, changed = enforce_rules(short, np.random.default_rng(0), no_more)
     assert found.codes.tolist() == [[5, 6], [3, 5]] or found.codes.tolist() == [[5, 6], [3, 4]]
@@ -81,7 +81,7 @@ def test_a_row_that_nothing_mends_becomes_a_copy_of_another_one_or_of_one_drawn_
     table = CodedTable(np.array([stuck, fine], dtype=np.uint8), schema)
     found, changed = enforce_rules(table, np.random.default_rng(0), no_more)
     assert found.codes.tolist() == [fine, fine]
-    assert changed == Changed(replaced=1)
+    assert changed == RuleChanges(replaced=1)
     alone = CodedTable(np.array([stuck, stuck], dtype=np.uint8), schema)
     found, _ = enforce_rules(alone, np.random.default_rng(0), lambda rows: table)
     assert found.codes.tolist() == [fine, fine]

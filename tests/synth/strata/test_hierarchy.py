@@ -20,7 +20,7 @@ from equistrata.synth.mechanisms.session import price_of
 from equistrata.synth.models.estimation import MirrorDescent
 from equistrata.synth.noise_plan import NoisePlan, planned_mechanism
 from equistrata.synth.series.state import by_strata
-from equistrata.synth.strata.cutting import _sizes, cut, reconcile
+from equistrata.synth.strata.cutting import _sizes, cut, fit_to_stratum_sizes
 from equistrata.synth.strata.hierarchy import nested_sizes
 from equistrata.synth.strata.selection import shared_selection
 from equistrata.synth.synthesizer import StratifiedSynthesizer
@@ -189,7 +189,7 @@ def test_strata_that_cannot_be_have_no_size():
 def test_measurements_by_state_are_reconciled_with_the_strata():
     table = table_of()
     sizes = dict(zip(STRATA.keys, table.marginal(STRATA.columns).ravel().astype(float).tolist(), strict=True))
-    [found] = reconcile([measured(table, ["PUMA", "AGE"], 50.0, STATES)], STRATA, sizes)
+    [found] = fit_to_stratum_sizes([measured(table, ["PUMA", "AGE"], 50.0, STATES)], STRATA, sizes)
     truth = sum_groups(table.marginal(["PUMA"]), 0, STATES)
     assert found.values.sum(axis=1) == pytest.approx(truth)
 

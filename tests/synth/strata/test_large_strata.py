@@ -24,7 +24,7 @@ from equistrata.synth.models.estimation import MirrorDescent
 from equistrata.synth.noise_plan import NoisePlan
 from equistrata.synth.size import size
 from equistrata.synth.storage import load_measurements, save_measurements
-from equistrata.synth.strata.fitting import cut_strata, measure_stratum
+from equistrata.synth.strata.fitting import measure_stratum, model_strata
 from equistrata.synth.strata.selection import shared_selection
 from equistrata.synth.strata.weights import combined_weights
 from equistrata.synth.synthesizer import StratifiedSynthesizer
@@ -113,7 +113,7 @@ def test_a_run_costs_its_price_and_tells_nothing_else(tmp_path, rows):
 
     def release(table, noise):
         measured = measure_stratum(ALWAYS, table, Budget(RHO), COUNTS, noise)
-        drawn = cut_strata(STRATA, measured, ALWAYS.engine).sample(200, np.random.default_rng(0)).codes
+        drawn = model_strata(STRATA, measured, ALWAYS.engine).sample(200, np.random.default_rng(0)).codes
         return measured, drawn
 
     table = table_of(rows)
@@ -147,7 +147,7 @@ def test_a_file_keeps_the_stratum(tmp_path):
     save_measurements(measured, tmp_path / "all.json")
     loaded = load_measurements(tmp_path / "all.json")
     assert [m.where for m in loaded] == [m.where for m in measured]
-    first, again = (cut_strata(STRATA, found, ALWAYS.engine) for found in (measured, loaded))
+    first, again = (model_strata(STRATA, found, ALWAYS.engine) for found in (measured, loaded))
     np.testing.assert_array_equal(first.marginal(SCHEMA.names), again.marginal(SCHEMA.names))
 
 
@@ -171,7 +171,7 @@ def test_impossible_strata_and_cells_stay_impossible(shrinkage):
     table = CodedTable(
         codes[~((codes[:, 1] == 0) & (codes[:, 3] == 2)) & ~((codes[:, 1] == 1) & (codes[:, 0] == 0))], schema
     )
-    model = cut_strata(strata, ALWAYS.measure(table, RHO, SeededNoise(0)), ALWAYS.engine, shrinkage)
+    model = model_strata(strata, ALWAYS.measure(table, RHO, SeededNoise(0)), ALWAYS.engine, shrinkage)
     assert len(model.models) == 5
     assert model.marginal(CUT)[0, 2] == 0
     assert model.marginal(("S", "A"))[1, 0] == 0

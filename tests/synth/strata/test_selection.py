@@ -18,18 +18,18 @@ from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise, gaussian_sigma
-from equistrata.stats.laws import NOISE_L1
+from equistrata.stats.distributions import NOISE_L1
 from equistrata.synth.foreign.smartnoise import SmartNoise
 from equistrata.synth.measurements import Measurement, total_estimate
 from equistrata.synth.mechanisms.aim import AIM, MANY, MOST, ROUNDS, STRATA_MODEL_SIZE
-from equistrata.synth.mechanisms.base import serving_all
+from equistrata.synth.mechanisms.base import shared_mechanism
 from equistrata.synth.mechanisms.candidates import CandidateSession
 from equistrata.synth.mechanisms.levels import COARSE_SHARE, SIZES_SHARE, Levels, largest_share
 from equistrata.synth.mechanisms.mst import LARGE_NOISE, MST, STRATA_COLUMNS, STRATA_LOW_NOISE
 from equistrata.synth.mechanisms.mst import MANY as MST_MANY
 from equistrata.synth.mechanisms.session import Session
 from equistrata.synth.models.coarsening import Coarsening
-from equistrata.synth.models.estimation import MirrorDescent, model_cliques, ties
+from equistrata.synth.models.estimation import MirrorDescent, model_cliques, stratum_cliques
 from equistrata.synth.models.junction_tree import JunctionTree, cells_in
 from equistrata.synth.strata.cutting import slices
 from equistrata.synth.strata.selection import shared_selection
@@ -72,10 +72,10 @@ def test_shared_where_it_can_be():
         parts = parts if isinstance(mechanism, MST) else {"alone": 0.9 / ROUNDS, "many": MANY, "most": MOST}
         parts["largest"] = largest_share(mechanism.choice if isinstance(mechanism, MST) else 0.1)
         assert shared.levels == Levels(CUT, **parts)
-        assert shared == serving_all(shared)
+        assert shared == shared_mechanism(shared)
         one = {**parts, "large_noise": 0.0}
         assert shared_selection(mechanism, STRATA, "shared", "auto").levels == Levels(CUT, **one)
-        assert serving_all(mechanism) is None
+        assert shared_mechanism(mechanism) is None
         assert shared_selection(mechanism, STRATA, levels="strata").levels == Levels(CUT, coarse=False, **parts)
         assert shared_selection(mechanism, STRATA, levels="none").levels == Levels(CUT, fine=False, **parts)
         assert shared_selection(mechanism, STRATA, "per-stratum") is None
@@ -225,7 +225,10 @@ def test_one_row_moves_no_score_by_more_than_its_weight(mechanism, levels):
     rng, moved, allowed = np.random.default_rng(0), {}, {}
     for seed in range(12):
         table = table_of(40, seed)
-        told = [Measurement(n, rng.normal(4, 4, [SIZES[c] for c in n]), 3.0) for n in (*ties(SCHEMA, CUT), ("A", "B"))]
+        told = [
+            Measurement(n, rng.normal(4, 4, [SIZES[c] for c in n]), 3.0)
+            for n in (*stratum_cliques(SCHEMA, CUT), ("A", "B"))
+        ]
         model = QUICK.estimate(SCHEMA, told)
         scores_of = mst_scores if isinstance(mechanism, MST) else aim_scores
         weights, before = scores_of(replace(mechanism, levels=levels), table, model)

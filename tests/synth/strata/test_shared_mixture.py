@@ -14,7 +14,7 @@ from equistrata.synth.measurements import Measurement, Prediction
 from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.models.mixtures.descent import Adam, MixtureDescent
 from equistrata.synth.models.mixtures.mixture import ProductMixture
-from equistrata.synth.strata.cutting import separate
+from equistrata.synth.strata.cutting import split_by_strata
 from equistrata.synth.strata.fitting import Fitting
 from equistrata.synth.strata.selection import shared_selection
 
@@ -39,7 +39,7 @@ def test_a_stratum_s_mixture_is_the_whole_s_given_the_stratum(zeros):
     schema = Schema("small", COLUMNS, zeros)
     model, strata = mixture_of(schema), Strata.over(schema, ("S", "R"))
     whole = model.marginal(["S", "R", "A", "B"])
-    models = separate(model, strata, dict.fromkeys(strata.keys, 7.0))
+    models = split_by_strata(model, strata, dict.fromkeys(strata.keys, 7.0))
     for key in strata.keys:
         codes = strata.codes_of(key)
         part = whole[codes["S"], codes["R"]]
@@ -50,7 +50,7 @@ def test_a_stratum_of_probability_zero_is_left_out():
     schema = Schema("small", COLUMNS)
     model, strata = mixture_of(schema), Strata.over(schema, ("S",))
     nobody = replace(model, factors=(model.factors[0], model.factors[1] * [1, 0], *model.factors[2:]))
-    assert list(separate(nobody, strata, dict.fromkeys(strata.keys, 1.0))) == [strata.keys[0]]
+    assert list(split_by_strata(nobody, strata, dict.fromkeys(strata.keys, 1.0))) == [strata.keys[0]]
 
 
 def test_predictions_count_by_the_deviation_of_each_cell():

@@ -27,7 +27,7 @@ from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent
 from equistrata.synth.storage import load_all_measurements, save_all_measurements
-from equistrata.synth.strata.fitting import cut_strata, fit_strata, fit_stratum, measure_stratum
+from equistrata.synth.strata.fitting import fit_strata, fit_stratum, measure_stratum, model_strata
 from equistrata.synth.strata.model import StratifiedModel, noisy_weights
 from equistrata.synth.strata.shrinkage import predict_from_others
 from equistrata.synth.strata.weights import combined_weights
@@ -559,12 +559,12 @@ def test_measurements_of_all_strata_are_saved_in_one_file_and_give_the_models_ba
     assert [p.name for p in tmp_path.iterdir()] == [f"{Strata.over(SCHEMA, ()).file_name(())}.json"]
     loaded = load_all_measurements(strata, tmp_path)
     assert same(loaded[()], fitted.measurements_[()])
-    again = cut_strata(strata, loaded[()], FAST.engine, shrinkage)
+    again = model_strata(strata, loaded[()], FAST.engine, shrinkage)
     assert again.weights == fitted.model_.weights
     assert again.total == fitted.model_.total
     for key in strata.keys:
         assert_same_model(again.models[key], fitted.model_.models[key])
-    other = cut_strata(strata, loaded[()], FAST.engine, not shrinkage)
+    other = model_strata(strata, loaded[()], FAST.engine, not shrinkage)
     assert any(not np.array_equal(a, b) for a, b in zip(
         other.models[2, 3].conditional, again.models[2, 3].conditional, strict=True))  # fmt: skip
 
@@ -636,6 +636,6 @@ def test_a_rare_value_of_a_stratum_column_stays_rare(seed, people, least, most):
             Measurement(names, table.marginal(names) + rng.normal(0, sigma, [schema[n].size for n in names]), sigma)
             for names, sigma in counts.items()
         ]
-        model = cut_strata(strata, noisy, MirrorDescent())
+        model = model_strata(strata, noisy, MirrorDescent())
         found.append(sum(share for key, share in model.weights.shares.items() if key[0] == 2) * model.total)
     assert least < np.mean(found) < most

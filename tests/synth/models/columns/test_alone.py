@@ -6,7 +6,7 @@ import pytest
 
 from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable
-from equistrata.synth.measurements import Filtered, Measurement, root_mean_square
+from equistrata.synth.measurements import FilteredMeasurement, Measurement, root_mean_square
 from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.models.columns.alone import Alone, tree_of
 
@@ -111,7 +111,9 @@ def test_a_count_that_others_know_badly_is_its_own_measurement():
     column = Column("VISITS", lower=0, upper=40, integer=True, release="draw")
     counts = np.append([400.0], np.full(40, 5.0))
     sigmas = np.append([300.0], np.full(40, 2.0))
-    others = Filtered(("VISITS",), np.append([900.0], np.full(40, 5.0)), root_mean_square(sigmas), sigmas=sigmas)
+    others = FilteredMeasurement(
+        ("VISITS",), np.append([900.0], np.full(40, 5.0)), root_mean_square(sigmas), sigmas=sigmas
+    )
     for seed in range(20):
         found = Alone.of(column, [*measured(column, counts, 30.0, seed), others])
         assert abs(found.raw[0] - 400) < 100

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from report_fixtures import public_report
 
+from equistrata.eval.report.bars import ALL, NOT_KNOWN, Bar, bars
 from equistrata.eval.report.charts import log_ticks
 from equistrata.eval.report.expected import ExpectedReport, write_expected
-from equistrata.eval.report.glance import ALL, NOT_KNOWN, Bar, bars
 
 
 def of(number, unknown=0):

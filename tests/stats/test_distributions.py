@@ -10,7 +10,7 @@ import pytest
 from scipy import integrate, stats
 
 from equistrata.errors import InputError
-from equistrata.stats.laws import BinomialLaplace, NormalLaplace, at_least_zero, upper_end
+from equistrata.stats.distributions import BinomialLaplace, NormalLaplace, at_least_zero, upper_end
 
 
 def integrated(x: float, sd: float, scale: float) -> float:
