@@ -47,12 +47,42 @@ NO_POSITIVE = "no private row has the predicted value"
 class ReleaseFacts:
     """The information on the card of a release.
 
-    `manifest` is the SHA-256 of its manifest, in hexadecimal. `relations` are the card's; None where it has none.
-    `title` is what the card is called; `how`, from the card, how the rows were made: one choice of marginals, or
-    several synthesizers; `held_out` the chance of a row to be in no measurement;
-    `bound` what a bound on the rows of a unit means for numbers, empty where there is none;
-    `people` what it says of a survey weight, None without one;
-    `odds_on` which odds of an attacker the price bounds, after "odds".
+    Attributes
+    ----------
+    name, variant, folder : str
+        The name in the report, the name of the variant, and the name of the folder.
+    mechanism : str
+        The mechanism of the synthesis.
+    strata : tuple of str
+        The columns that define the strata.
+    rows : int
+        The number of released rows.
+    epsilon, delta, rho : float
+        The privacy cost of the release.
+    source : str
+        The source of the private rows.
+    created, software : str
+        The time of the release, and the software that made it.
+    private : bool
+        False if the noise was seeded.
+    caveats : tuple of str
+        The limits of the guarantee.
+    manifest : str
+        The SHA-256 of the manifest, in hexadecimal.
+    relations : mapping, optional
+        The pairs of columns that were measured together, and the relations that the rows preserve. None for older cards.
+    title : str
+        The title of the card.
+    how : str
+        How the rows were made, in words.
+    held_out : float
+        The probability that a row was held out and not measured, in [0, 1).
+    bound : str
+        The effect of the maximum number of rows of a unit, in words. Empty if there is no maximum.
+    people : People, optional
+        The description of the survey weight. None if there is no survey weight.
+    odds_on : str
+        The event whose odds are bounded by the privacy cost, as the words after "odds".
     """
 
     name: str
