@@ -1,9 +1,10 @@
 """Take the pictures of reports of the sample (needs Chromium and the extra 'dev').
 
-equistrata release --strata SEX,RAC1P --output stratified --page && equistrata release --output vanilla
+equistrata release --config docs/example_release.yaml --output first --page
+equistrata release --strata SEX,RAC1P --output stratified && equistrata release --output vanilla
 equistrata audit stratified vanilla --output inside
 equistrata audit stratified vanilla --public --epsilon 2 --output outside
-python docs/make_report_pictures.py stratified-expected/expected.html outside/audit.html inside/internal-audit.html
+python docs/make_report_pictures.py first-expected/expected.html outside/audit.html inside/internal-audit.html
 """
 
 import io
