@@ -35,7 +35,6 @@ from equistrata.analysis.uncertainty.groups import (
     group_sizes,
     least_shares,
     measured_groups,
-    size_deviations,
 )
 from equistrata.analysis.uncertainty.least_squares import NOT_MEASURED
 from equistrata.analysis.uncertainty.sizes import measured_sizes
@@ -49,7 +48,6 @@ from equistrata.synth.measurements import Merging
 WITHIN = 0.003  # τ² for the position of a stratum's rows within a group of codes (docs/proofs/estimates.md)
 _LEAST_LEFT = 1e-6  # the smallest factor for a variance of shares that add up to one
 _LEVEL = 0.95  # the level of the intervals of group sizes
-_SEEN = 2.0  # a group only counts if its size is at least this many standard deviations of the noise
 
 
 def expected_distances(answers: Answers, replicated: bool = True) -> pd.DataFrame:
@@ -227,12 +225,13 @@ class Expected:
     def covered(self) -> npt.NDArray[np.bool_]:
         """True for each group that is large enough to be included, shape (k,).
 
-        A group must have at least MIN_SHARE of the rows, and at least _SEEN standard deviations of the noise in its
-        size.
+        A group must have at least MIN_SHARE of the rows, and the interval of its number of rows must not contain 0. If
+        the sizes were not measured, they are public.
         """
-        sizes, sigmas = group_sizes(self.evidence), size_deviations(self.evidence)
-        least = MIN_SHARE * max(float(sizes.sum()), 1.0)
-        return np.asarray(sizes >= (least if sigmas is None else np.maximum(least, _SEEN * sigmas)))
+        sizes = group_sizes(self.evidence)
+        large = sizes >= MIN_SHARE * max(float(sizes.sum()), 1.0)
+        lower, upper = self.limits.T
+        return np.asarray(large & ((lower > 0) | np.isinf(upper)))
 
     @cached_property
     def limits(self) -> Floats:

@@ -2,8 +2,8 @@
 
 To add a format, write a module with the functions `header` and `batches`, add an entry to FORMATS, and add a test.
 
->>> kind_of("a.dta"), kind_of("a.pq"), kind_of("a.txt"), NAMES
-('stata', 'parquet', 'csv', 'CSV, Parquet, Excel, Stata, SPSS or SAS')
+>>> kind_of("a.dta"), kind_of("a.pq"), kind_of("a.txt")
+('stata', 'parquet', 'csv')
 """
 
 from __future__ import annotations

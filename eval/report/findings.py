@@ -70,7 +70,7 @@ class ReleaseFacts:
     manifest : str
         The SHA-256 of the manifest, in hexadecimal.
     relations : mapping, optional
-        The pairs of columns that were measured together, and the relations that the rows preserve. None for older cards.
+        The pairs of columns that were measured together, and the relations that the rows preserve.
     title : str
         The title of the card.
     how : str
@@ -82,7 +82,7 @@ class ReleaseFacts:
     people : People, optional
         The description of the survey weight. None if there is no survey weight.
     odds_on : str
-        The event whose odds are bounded by the privacy cost, as the words after "odds".
+        The event for which the privacy cost bounds the odds, as the words after "odds".
     """
 
     name: str

@@ -33,8 +33,13 @@ ALL = tuple(MODELS)
 FOREST, OF_FOREST = "random_forest", ("accuracy", "dpr", "fnr_diff")
 # The other scores that are a single number, in the order of the fields of `Scores`.
 OF_TABLES = (
-    "parity_error", "maximum_disparity", "workload3", "workload3_by_stratum", "parity_distance", "total_variation"
-)  # fmt: skip
+    "parity_error",
+    "maximum_disparity",
+    "workload3",
+    "workload3_by_stratum",
+    "parity_distance",
+    "total_variation",
+)
 MOST_DRAWN, COLOUR = 40, "#1f6f8b"  # the largest number of strata in a plot, and the colour of the bars
 OF_WEIGHTS = ("weighted_parity_error", "weighted_workload3")
 

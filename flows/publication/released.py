@@ -133,7 +133,7 @@ def facts(releases: Sequence[Released]) -> tuple[ReleaseFacts, ...]:
 
 
 def odds_on(card: Mapping[str, Any]) -> str:
-    """Return the event whose odds are bounded by the privacy cost, which is the difference of neighbouring tables."""
+    """Return the event for which the privacy cost bounds the odds, which is the difference of two neighbours."""
     unit = unit_of(card)
     alone, rows = unit.column is None or unit.unique, f"the rows of one {unit.column}"
     if str(card["guarantee"].get("relation")).startswith("replace"):

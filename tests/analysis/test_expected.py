@@ -224,7 +224,7 @@ def test_the_card_says_what_the_free_audit_does(folder):
     page = (folder / "card.md").read_text("utf-8")
     known = [group for group in card["served"]["groups"] if group["covered"]]
     largest = max(known, key=lambda group: group["distance"])
-    assert f"**Expected parity distance: {card['served']['parity_distance']:.2g}**" in page
+    assert f"**Expected parity distance: {card['served']['parity_distance']:.2g}.**" in page
     rows = rows_in_words(largest["lower"], largest["upper"])
     assert f"| {largest['words']} | {rows} | {percent(largest['distance'])} |" in page
     assert ["AGEP", "MAR"] in card["relations"]["kept"]

@@ -213,7 +213,7 @@ def test_revise_refuses_a_series_that_does_not_hold_and_writes_nothing(releases,
     assert "exists already" in series("revise", releases, "--output", releases)[2]
     code, _, said = series("revise", releases / "2026-02", "--output", tmp_path / "alone")
     assert code == 2
-    assert "month 2 learned from month 1, which is not here; give its folder as well" in said
+    assert "month 2 learned from month 1, which is missing; give its folder as well" in said
     path = releases / "2026-01" / "series.json"
     path.write_text(path.read_text().replace('"month":1', '"month":4'))
     write_manifest(releases / "2026-01")

@@ -152,7 +152,7 @@ def test_a_changed_weight_total_or_number_of_people_is_found(home, tmp_path):
         rows.to_parquet(copy / "synthetic.parquet")
 
     copy = edited_copy(folders[2], tmp_path / "workless", workless)
-    assert "the rows have other shares of 'JOB' than the measurements lead to" in faults(Release.open(copy))
+    assert "the shares of 'JOB' in the rows do not follow from the measurements" in faults(Release.open(copy))
     copy = edited_copy(folders[1], tmp_path / "people", another)
     assert any("do not match the numbers of people" in fault for fault in faults(Release.open(copy)))
 

@@ -77,10 +77,10 @@ def test_measurements_by_state_are_published(people, tmp_path):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"strata": ["STATE/PUMA"]}, "'PUMA' lies within 'STATE', but by schema 'people' it lies within ST"),
-        ({"strata": ["ST", "SEX"]}, "column 'ST' follows from 'PUMA', which lies within it; name 'PUMA' alone"),
+        ({"strata": ["STATE/PUMA"]}, "'PUMA' lies within 'STATE', but in schema 'people' it lies within ST"),
+        ({"strata": ["ST", "SEX"]}, "column 'ST' is derived from 'PUMA', which lies within it; give 'PUMA' instead"),
         ({"strata": ["ST/COUNTY"]}, "unknown column 'COUNTY'"),
-        ({"columns": ["ST", "PUMA", "SEX", "JOB"]}, "column 'ST' follows from 'PUMA'"),
+        ({"columns": ["ST", "PUMA", "SEX", "JOB"]}, "column 'ST' is derived from 'PUMA'"),
     ],
 )
 def test_what_the_schema_does_not_nest_is_refused_before_anything_is_charged(people, tmp_path, more, message):

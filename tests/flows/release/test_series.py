@@ -368,7 +368,7 @@ def test_a_changed_schema_and_a_former_month_of_another_are_allowed_for(office):
     office.make(2, **changes)
     assert office.card(2)["series"]["former"]["anew"] == ["GROUP"]
     said = (office.out / "m2" / "card.md").read_text()
-    assert "`). Nothing of it is about GROUP, which that month lacks or codes otherwise." in said
+    assert "They contain no information about GROUP, because that month does not have these columns" in said
     known = [each for each in office.known(2) if "GROUP" in each["columns"]]
     assert all(each["shape"][each["columns"].index("GROUP")] == 4 for each in known)
     assert SeriesOfReleases.open([office.out / "m1", office.out / "m2"]).faults() == []

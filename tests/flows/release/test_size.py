@@ -122,7 +122,7 @@ def test_times_are_told_in_words(time, words):
         (
             "\n  ".join(f"c{n}: {{values: {list(range(10))}}}" for n in range(9)),
             ("--strata", "c0,c1,c2,c3,c4,c5,c6"),
-            "declare 10,000,000 strata, more than 10,000",
+            "make 10,000,000 strata, but the maximum is 10,000",
         ),
     ],
 )

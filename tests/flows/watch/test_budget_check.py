@@ -118,7 +118,7 @@ def test_it_completes_while_the_next_releases_fit(steward):
     for month in range(8):
         left -= float(PRICE)
         assert float(numbers(steward.page())[f"{steward.dataset}-2130-{month + 1:02}"]) == pytest.approx(left, rel=1e-5)
-    assert "pays for 8 in all" in steward.page()
+    assert "pays for 8 releases in total" in steward.page()
     assert steward.head() | {"checked": None} == {
         "ledger": steward.ledger.identity, "head": str(steward.ledger.head), "checked": None,
     }  # fmt: skip
@@ -134,7 +134,8 @@ def test_it_fails_as_soon_as_one_of_the_next_releases_does_not_fit(steward):
     assert state.type == "FAILED"
     left = steward.budget - PRICE * 6
     assert (
-        f"BudgetShort: The budget of data set {steward.dataset!r} does not pay for 1 of its next 3 scheduled releases: "
+        f"InsufficientBudget: The budget of data set {steward.dataset!r} does not pay for 1 of its next 3 scheduled "
+        "releases: "
         f"'{steward.dataset}-2130-09' on 2130-09-01 needs ρ = {float(PRICE):.6g}, but too little will "
         f"remain of the ρ = {float(left):.6g}"
     ) in state.message

@@ -12,6 +12,8 @@ from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent
 from equistrata.synth.models.mixtures.descent import MixtureDescent
+from equistrata.synth.names import OURS
+from equistrata.synth.registry import mechanism
 from paper.mst import PaperMST
 
 FAST = [
@@ -20,7 +22,8 @@ FAST = [
     AIM(engine=MirrorDescent(iterations=20), round_engine=MirrorDescent(iterations=10)),
     GEM(rounds=4, round_steps=4, engine=MixtureDescent(components=6, steps=20)),
 ]
-EVERY = pytest.mark.parametrize("mechanism", FAST, ids=["MST", "PaperMST", "AIM", "GEM"])
+FAST += [each for each in map(mechanism, OURS) if type(each) not in map(type, FAST)]
+EVERY = pytest.mark.parametrize("mechanism", FAST, ids=[type(each).__name__ for each in FAST])
 
 
 @EVERY
