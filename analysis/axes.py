@@ -110,8 +110,10 @@ def has_names_and_values(schema: Schema, names: Iterable[str], values: Mapping[s
     """Return True if the schema has the given names and, for each column in `values`, the given values.
 
     >>> schema = Schema.from_dict({"columns": {"ESR": {"values": [0, 1]}}})
-    >>> has_asked(schema, ["ESR"], {"ESR": 1}), has_asked(schema, ["SEX"], {}), has_asked(schema, [], {"ESR": 2})
-    (True, False, False)
+    >>> has_names_and_values(schema, ["ESR"], {"ESR": 1}), has_names_and_values(schema, ["SEX"], {})
+    (True, False)
+    >>> has_names_and_values(schema, [], {"ESR": 2})
+    False
     """
     try:
         for name in names:

@@ -64,7 +64,7 @@ def ignored_noise_errors(rows: int, epsilon: float) -> tuple[float, float]:
 
     Examples
     --------
-    >>> [tuple(round(error, 3) for error in forgotten_noise_errors(rows, 0.1)) for rows in (221, 578)]
+    >>> [tuple(round(error, 3) for error in ignored_noise_errors(rows, 0.1)) for rows in (221, 578)]
     [(0.161, 0.256), (0.097, 0.026)]
     """
     middle = P0 + EFFECT / 2

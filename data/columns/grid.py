@@ -12,7 +12,7 @@ merged bin are drawn from the measured one-way marginal of the column.
 [-1.5, -0.5, 0.5, 1.5, 980000.5, 990000.5, 1000000.0]
 >>> fine_edges(0, 1_000_000, "logarithmic")[1:4], scale_of(0, 1_000_000), scale_of(20_230_101, 20_241_231)
 ((0.0, 1.0, 2.0), 'rounded', 'linear')
->>> with_bounds_apart((45.0, 46.0, 48.0, 50.0), 45, 50, digits=1)
+>>> add_bound_bins((45.0, 46.0, 48.0, 50.0), 45, 50, digits=1)
 (45.0, 45.05, 46.0, 48.0, 49.95, 50.0)
 >>> [edge for edge in fine_edges(0, 90_000, "rounded", integer=True) if edge < 2 or 99 < edge < 120 or edge > 88_000]
 [0.0, 0.5, 1.5, 99.5, 104.5, 114.5, 88499.5, 89499.5, 90000.0]

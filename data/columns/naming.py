@@ -8,7 +8,7 @@ A code can be named by its value or by its label.
 ((0, 2), (2,), ())
 >>> CodeNames.of(Column("KIDS", values=(1, 2), labels=((1, "0"), (2, "1")))).codes("1")
 Traceback (most recent call last):
-equistrata.errors.InputError: column 'KIDS': '1' is written as a value, and is the label of value 2; ...
+equistrata.errors.InputError: column 'KIDS': '1' is ambiguous, because it is a value and also the label of value 2; ...
 """
 
 from __future__ import annotations

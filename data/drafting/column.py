@@ -1,6 +1,7 @@
 """The description of a column in a code book, which is the same for all formats.
 
->>> matched(["age ", "SEX"], {"AGE": BookColumn("AGE", "Age in years", "integer", lower=0, upper=99)})["age "].label
+>>> age = BookColumn("AGE", "Age in years", "integer", lower=0, upper=99)
+>>> match_entries(["age ", "SEX"], {"AGE": age})["age "].label
 'Age in years'
 """
 

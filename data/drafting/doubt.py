@@ -3,9 +3,9 @@
 A column is only declared if the code book is unambiguous. If a careful reader can understand it in two ways, the result
 is a question with the possible declarations.
 
->>> decide(BookColumn("SEX", "Sex", values=(("1", "Male"), ("2", "Female")))).spec
+>>> decide_declaration(BookColumn("SEX", "Sex", values=(("1", "Male"), ("2", "Female")))).spec
 {'label': 'Sex', 'type': 'nominal', 'values': [1, 2], 'labels': {1: 'Male', 2: 'Female'}}
->>> hours = decide(BookColumn("HOURS", "", "integer", (("99", "99 or more"),), lower=1, upper=98))
+>>> hours = decide_declaration(BookColumn("HOURS", "", "integer", (("99", "99 or more"),), lower=1, upper=98))
 >>> hours.why, [(meaning, spec["upper"]) for meaning, spec in hours.readings]
 ('99 (99 or more) in addition to the numbers 1 to 98', [('all are numbers', 99), ('99: codes, not numbers', 98)])
 """

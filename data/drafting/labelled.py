@@ -53,9 +53,10 @@ def are_alphabetical_codes(codes: Mapping[str, str]) -> bool:
     labels begin with their codes. It is also False if the only two labels are common words, such as no and yes.
 
     >>> jobs, levels = {"1": "farmer", "2": "Nurse", "3": "writer"}, {"1": "low", "2": "middle", "3": "high"}
-    >>> seem_of_rows(jobs), seem_of_rows(jobs | {"98": "refused"}), seem_of_rows(levels)
+    >>> are_alphabetical_codes(jobs), are_alphabetical_codes(jobs | {"98": "refused"}), are_alphabetical_codes(levels)
     (True, True, False)
-    >>> [seem_of_rows({"1": one, "2": two}) for one, two in (("nurse", "pilot"), ("No", "Yes"), ("pilot", "nurse"))]
+    >>> pairs = ("nurse", "pilot"), ("No", "Yes"), ("pilot", "nurse")
+    >>> [are_alphabetical_codes({"1": one, "2": two}) for one, two in pairs]
     [True, False, False]
     """
     plain = {raw: words for raw, words in codes.items() if not re.fullmatch(r"-\d+|[789]{2,}", raw)}

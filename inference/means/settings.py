@@ -216,7 +216,7 @@ def read_groups(
     {'a': 0.75, 'b': 0.25}
     >>> read_groups([[1, 2], [3]], [0.5, 0.4])
     Traceback (most recent call last):
-    equistrata.errors.InputError: the weights sum to 0.9, not to 1; make them sum to 1
+    equistrata.errors.InputError: the weights sum to 0.9, not to 1; divide them by their sum
     """
     entries = groups.items() if isinstance(groups, Mapping) else enumerate(groups)
     arrays: dict[Hashable, Floats] = {key: read_values(values) for key, values in entries}

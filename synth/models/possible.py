@@ -6,7 +6,7 @@ combinations of classes are listed. A product distribution that is conditioned o
 parts: a table over the class combinations of each group, and a distribution over the codes within each class. This form
 is exact and as cheap as a product distribution.
 
->>> possible = Possible.of(Schema.load("acs_employment").select(["AGEP", "SCHL", "MIL", "ESR"]))
+>>> possible = FeasibleCodes.of(Schema.load("acs_employment").select(["AGEP", "SCHL", "MIL", "ESR"]))
 >>> [group.columns for group in possible.groups]
 [(0, 2, 3), (1,)]
 >>> possible.groups[0].cells.shape[0], 5 * 5 * 2

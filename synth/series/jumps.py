@@ -6,7 +6,7 @@ marginal has the level `UNLIKELY` for all of its parts together. If noise and dr
 the variance of its former counts is raised to the most likely value given the change. The estimate is then based mostly
 on the measurement of the month. The detection is post-processing. See docs/proofs/series.md for the proof.
 
->>> inflated(np.array([3.0, -250.0]), np.full(2, 100.0), np.full(2, 100.0)).tolist()
+>>> inflate_variances(np.array([3.0, -250.0]), np.full(2, 100.0), np.full(2, 100.0)).tolist()
 [31154.5, 62400.0]
 """
 

@@ -178,7 +178,7 @@ def test_types_that_do_not_fit_what_is_declared(spec: dict[str, Any], said: str)
 
 @pytest.mark.parametrize("rule", ["<1949-01-01", "1950-02-30", "soon", "1950-03-01 to 1950-02-01"])
 def test_rules_that_are_no_dates(rule: str) -> None:
-    with pytest.raises(InputError, match="is no range of dates between 1950-01-15 and 1950-04-10"):
+    with pytest.raises(InputError, match="is not a range of dates between 1950-01-15 and 1950-04-10"):
         schema_of(BORN, impossible=[{"BORN": rule}])
 
 

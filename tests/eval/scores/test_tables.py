@@ -75,7 +75,7 @@ def test_bad_tables_are_refused_without_quoting_a_row():
         (good.assign(C=1), [], "has columns that the real table has not"),
         (pd.DataFrame([[1, 2]], columns=["A", "A"]), [], "two columns of one name"),
         (good, ["D"], "has no column 'D'"),
-        (good, ["A", "A"], "named twice"),
+        (good, ["A", "A"], "given twice"),
         (good, "A", "not the text"),
     ]
     for synthetic, named, message in cases:

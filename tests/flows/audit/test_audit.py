@@ -244,8 +244,8 @@ def test_the_card_of_a_release_with_public_audits_has_the_price_of_all(place):
     assert before["price"]["together"] == pytest.approx((Rho(own["rho"]) + price).epsilon(1e-6))
     assert after["price"]["together"] == pytest.approx(total.epsilon(1e-9))
     assert after["releases"][0]["rho"] == own["rho"], "the report tells the release's own price"
-    assert "Together, release and audit cost at most" in before["verdict"]["opening"][1]
-    assert "Together, release, 1 earlier audit in its folder and this audit cost" in after["verdict"]["opening"][1]
+    assert "Together, the release and this audit cost at most" in before["verdict"]["opening"][1]
+    assert "Together, the release, 1 earlier audit in its folder and this audit cost" in after["verdict"]["opening"][1]
 
 
 def test_a_release_named_in_two_ways_is_one_release(place):

@@ -61,7 +61,7 @@ def test_nativity_may_stand_in_for_esp(tmp_path):
         ({"schema": "acs_means", "columns": "SEX,AGEP,PINCP", "strata": "PINCP"}, "has no bins"),
         ({"means": "MAR"}, "unknown column 'MAR'"),
         ({"means": "SEX"}, "'sigma'"),
-        ({"means": "SEX,MAR,AGEP"}, r"'SEX', 'MAR'.*\('SEX' holds values; unknown column 'MAR'"),
+        ({"means": "SEX,MAR,AGEP"}, r"'SEX', 'MAR'.*\('SEX' contains values; unknown column 'MAR'"),
         ({"weights": "nowhere.csv", "strata": "SEX"}, "does not exist"),
         ({"weights": "data/public/ny2018_sex_rac1p.csv"}, "no strata"),
         ({"weights": "data/public/ny2018_sex_rac1p.csv", "combine_weights": True}, "no strata"),

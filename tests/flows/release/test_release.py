@@ -220,7 +220,7 @@ def test_a_release_from_a_config_file_without_strata(served, people, tmp_path):
     ("options", "files", "told"),
     [
         (["--levels", "strata"], 1, "one selection of marginals within strata, for all 2"),
-        (["--levels", "none"], 1, "one synthesizer for all rows, cut into 2"),
+        (["--levels", "none"], 1, "one synthesizer for all rows, divided into the 2"),
         (["--epsilon", "100"], 1, "one synthesizer for each of the 2"),  # the strata are large
         (["--selection", "per-stratum", "--runner", "threads"], 2, "one synthesizer for each of the 2"),
         pytest.param(

@@ -67,7 +67,7 @@ def test_verify_refits_what_is_kept(release, tmp_path):
     for change, says in (
         (replace_fitted, "models/fitted.npz does not follow from the measurements"),
         (replace_replicate, "the replicates in models do not follow from the measurements"),
-        (drop_last, "models/ holds 2 replicates, and the card states 3"),
+        (drop_last, "models/ holds 2 replicates, but the card states 3"),
         (damage, "is not a model of schema"),
     ):
         found = faults(Release.open(edited_copy(release, tmp_path / change.__name__, change)))

@@ -46,11 +46,11 @@ def test_the_card_of_a_foreign_synthesizer_says_what_is_weaker(served, people, t
     assert card["engine"] == "smartnoise-synth 1.0.8"
     assert abs(card["rows"] - 1357) < 400
     page = (tmp_path / "out" / "card.md").read_text()
-    assert "**The guarantee is weaker than this price says:**" in page
+    assert "**The guarantee is weaker than this privacy cost suggests:**" in page
     assert all(f"- {caveat}" in page for caveat in card["guarantee"]["caveats"])
     assert len(card["guarantee"]["caveats"]) > 4
     assert "anybody may refit" not in page
-    assert "Neighbours: replace-one within a stratum" in page  # the exact sizes are one of its caveats
+    assert "Neighbouring relation (replace-one within a stratum)" in page  # the exact sizes are one of its caveats
     assert "adding or removing" not in page
 
     vanilla = ["--output", tmp_path / "vanilla"]
