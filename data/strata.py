@@ -156,8 +156,8 @@ class Strata:
     def words(self, key: Key) -> str:
         """Return the name of a stratum for people, such as `Female, Asian`, from the labels of the schema.
 
-        If a value has no label, or if its label is a word such as yes, the label of the column is added, as in `Sex 2,
-        Asian` and in `Female, Disability: yes`.
+        If a value has no label, or if its label is a word such as yes, the label of the column is added. Examples are
+        `Sex 2, Asian` and `Female, Disability: yes`.
 
         >>> strata = Strata.over(Schema.load("acs_employment").select(["SEX", "AGEP", "ESR"]), ["SEX", "AGEP"])
         >>> strata.words((2, 1)), Strata(strata.schema, ()).words(())
