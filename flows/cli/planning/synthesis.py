@@ -203,11 +203,11 @@ def _label(level: tuple[str, ...]) -> str:
 def print_synthesis(plan: Mapping[str, Any]) -> None:
     """Print the assumptions of the plan, a table by stratum, and the pairs of columns."""
     said = (
-        f"[bold]synthesis[/] by {plan['mechanism']} of {len(plan['columns'])} columns: the noise of marginals, as "
-        "expected total variation distance; a model smooths it, and adds errors of its own",
+        f"[bold]synthesis[/] by {plan['mechanism']} of {len(plan['columns'])} columns. The table shows the noise of "
+        "marginals, as an expected total variation distance. The model reduces the noise, but it adds its own error",
         f"ε = {plan['epsilon']:g}, δ = {plan['delta']:g} (ρ = {plan['rho']:.6g})"
         + (f", of which the share {plan['part']:.3g} is for this synthesis" if plan["part"] != 1 else "")
-        + f"; {plan['relation']}; the plan itself costs nothing",
+        + f"; {plan['relation']}; the plan has no privacy cost",
         f"sizes: {plan['sizes']['rows']:,.0f} rows, {escape(plan['sizes']['source'])}",
     )
     grid = table(None, "stratum", ">rows", ">1-way", "level", ">2-way", "level")
@@ -217,13 +217,13 @@ def print_synthesis(plan: Mapping[str, Any]) -> None:
         grid.add_row(escape(each["stratum"]), f"{each['rows']:,.0f}", *cells)
     readable = sum(pair["readable"] for pair in plan["pairs"])
     foot = [
-        f"noise up to {plan['readable_noise']:g} is readable; the table shows the finest readable level. At levels "
-        "coarser than the stratum, the differences between the stratum and its group are lost as well",
+        f"Noise of at most {plan['readable_noise']:g} is readable, and the table shows the finest readable level. At a "
+        "coarser level than the stratum, the differences between the stratum and its group are lost",
         f"readable relations: {readable} of {len(plan['pairs'])} pairs of columns; "
         + (
-            f"{plan['choices']} choices at most"
+            f"at most {plan['choices']} pairs are selected"
             if plan["choices"]
-            else "no pair is chosen, because the noise is too large at this ε"
+            else "no pair is selected, because the noise is too large at this ε"
         )
         + (", separately in each stratum" if plan["selection"] == "per-stratum" else ""),
     ]
@@ -245,11 +245,11 @@ def _about_units(plan: Mapping[str, Any]) -> list[Table | str]:
         f"{plan['epsilon_of_a_row']:.3g}"
     )
     if not plan["units"]:
-        return [f"{said}; with --unit-sizes, other bounds are planned as well"]
+        return [f"{said}; to compare other bounds, use --unit-sizes"]
     grid = table(
         None, ">at most", ">used", ">noise, rows count", ">units count", ">left out", ">both, at most",
-        caption="total variation of a column: noise in strata; shares are shifted by less if the rows left out are "
-        "like the others",
+        caption="The noise is the total variation distance of a column in the strata. The error from the rows left out "
+        "is smaller if they are similar to the other rows.",
     )  # fmt: skip
     for each in plan["units"]:
         noise = [each["one_way"].get(weights) for weights in ("rows", "units")]

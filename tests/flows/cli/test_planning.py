@@ -209,7 +209,7 @@ def test_a_planned_synthesis_fits_its_terminal_and_says_what_the_json_says(rows,
         assert f"{part['rows']:,.0f}" in line
         assert ("not measured" in line) == (not part["two_way"]["errors"])
     said = " ".join(text.split())
-    assert "adds errors of its own" in said
+    assert "it adds its own error" in said
     readable = sum(pair["readable"] for pair in found["pairs"])
     assert f"{readable} of 45 pairs of columns" in said
     assert ("not readable at this ε" in said) == (readable < 45)
