@@ -1,7 +1,7 @@
-"""How `make docs` makes the site of these pages (Sphinx, MyST, furo). Pages stay plain Markdown for a code host.
+"""The configuration of Sphinx for `make docs`, which builds a site from these pages with MyST and furo.
 
-What a code host has no use for is added here while a page is read: the site's contents (nav.yaml), the API from
-docstrings, and the files at the root that are pages, too.
+The pages are plain Markdown, so that a code host can show them. The table of contents (nav.yaml), the API from
+docstrings, and the pages at the root of the repository are added when a page is read.
 """
 
 import re
@@ -17,7 +17,7 @@ import equistrata
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-AT_THE_ROOT = {  # page → the file that it shows
+AT_THE_ROOT = {  # page → file
     "contributing": "CONTRIBUTING.md",
     "releasing": "RELEASING.md",
     "security": "SECURITY.md",
@@ -29,7 +29,7 @@ author = copyright = "The equistrata authors"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 root_doc = "index"
 exclude_patterns = ["nav.yaml"]
-suppress_warnings = ["ref.python"]  # a field that two classes have; nothing links to it
+suppress_warnings = ["ref.python"]  # two classes have a field with the same name
 
 myst_heading_anchors = 6  # links such as guide.md#a-series, as a code host makes them
 
@@ -42,7 +42,7 @@ pygments_style, pygments_dark_style = "a11y-high-contrast-light", "a11y-high-con
 copybutton_prompt_text = "$ "
 
 add_module_names = False
-autodoc_typehints = "none"  # docstrings state them in the field's words
+autodoc_typehints = "none"  # the docstrings contain the types
 autodoc_member_order = "bysource"
 napoleon_use_ivar = True
 napoleon_google_docstring = False
@@ -50,38 +50,38 @@ napoleon_custom_sections = ["Privacy"]
 
 
 def toctree(*pages: str, caption: str = "") -> str:
-    """A part of the site's contents; a page does not show it."""
+    """Return a part of the table of contents of the site, which is hidden on the page."""
     return "\n".join(
         ["", "```{toctree}", ":hidden:", *([f":caption: {caption}"] if caption else []), "", *pages, "```"]
     )
 
 
 def contents() -> str:
-    """The site's contents, from nav.yaml."""
+    """Return the table of contents of the site, from nav.yaml."""
     parts = yaml.safe_load((HERE / "nav.yaml").read_text("utf-8"))
     return "\n".join(toctree(*pages, caption=part) for part, pages in parts.items())
 
 
 def linked(text: str) -> list[str]:
-    """The pages of its own folder that a page links to, in its order."""
+    """Return the pages in the same folder to which a page links, in the order of the links."""
     return list(dict.fromkeys(re.findall(r"\]\(([\w-]+)\.md[#)]", text)))
 
 
 def at_the_root(name: str) -> str:
-    """A file at the root, its links as from docs/."""
+    """Return the text of a file at the root of the repository, with links relative to docs/."""
     text = (ROOT / name).read_text("utf-8").replace("](docs/", "](")
     return re.sub(r"^(\[[^\]\n]+\]: )docs/", r"\1", text, flags=re.MULTILINE)
 
 
 def modules(name: str) -> list[str]:
-    """A module, or the public modules of a package."""
+    """Return the name of a module, or the names of the public modules of a package."""
     found = import_module(name)
     inner = [each.name for each in iter_modules(getattr(found, "__path__", ())) if not each.name.startswith("_")]
     return [f"{name}.{each}" for each in inner] or [name]
 
 
 def documented(names: list[str]) -> str:
-    """What docstrings say of public names, or of the modules of dotted paths."""
+    """Return the directives for the docstrings of public names, or of the modules of dotted paths."""
     parts = []
     for name in names:
         if "." in name:
@@ -94,20 +94,20 @@ def documented(names: list[str]) -> str:
 
 
 def directive(kind: str, name: str) -> str:
-    """A directive of autodoc, for a page in Markdown."""
+    """Return a directive of autodoc for a page in Markdown."""
     members = "" if kind == "autofunction" else "   :members:\n"
     return f"```{{eval-rst}}\n.. {kind}:: {name}\n{members}```"
 
 
 def complete(app: Sphinx, page: str, source: list[str]) -> None:
-    """Add to a page what only the site has, and lead links to the root's files to their pages."""
+    """Add the parts of a page that only the site has, and change links to files at the root to links to their pages."""
     if page in AT_THE_ROOT:
         source[0] = at_the_root(AT_THE_ROOT[page])
     if page == root_doc:
         source[0] += contents()
     if page.endswith("/README"):
         source[0] += toctree(*linked(source[0]))
-    # <!-- api: Schema, Strata --> becomes their docstrings.
+    # A comment such as <!-- api: Schema, Strata --> is replaced by the docstrings.
     source[0] = re.sub(
         r"<!-- api: ([\w., ]+) -->", lambda found: documented(re.split(r",\s*", found[1].strip())), source[0]
     )
@@ -116,40 +116,9 @@ def complete(app: Sphinx, page: str, source: list[str]) -> None:
         source[0] = re.sub(rf"\]\((?:\.\./)*{re.escape(file)}", f"]({up}{name}.md", source[0])
 
 
-COLON = "\ue000"  # a character of no alphabet, for a colon that napoleon is not to see
-
-
-def spaced(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """A list under a sentence ("Raises, if nothing was charged:") gets the blank line and the marks of RST.
-
-    A property's first line is no type and colon, as napoleon takes it to be.
-    """
-    if what in ("property", "attribute", "data") and lines:
-        lines[0] = lines[0].replace(":", COLON)
-    place = 0
-    while place < len(lines) - 1:
-        line, depth = lines[place], indent(lines[place])
-        place += 1
-        if not re.search(r"\w \w.*:$", line) or indent(lines[place]) <= depth or line.lstrip().startswith(">>>"):
-            continue
-        inner = indent(lines[place])
-        lines.insert(place, "")
-        place += 1
-        while place < len(lines) and indent(lines[place]) >= inner:
-            mark = "- " if indent(lines[place]) == inner else "  "
-            lines[place] = " " * inner + mark + lines[place][inner:].lstrip()
-            place += 1
-
-
-def indent(line: str) -> int:
-    """How far a line is set in; a blank one not at all."""
-    return len(line) - len(line.lstrip())
-
-
 def as_rst(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Docstrings mark code with single backticks, and otherwise mean what they say: escape what RST would read."""
+    """Convert single backticks to RST, and escape other characters that RST would interpret."""
     for place, line in enumerate(lines):
-        lines[place] = line = line.replace(COLON, ":")
         if line.lstrip().startswith((">>>", "...", ".. ")):
             continue
         parts = re.split(r"(`+[^`]+`+)(?=(\w)?)", line)
@@ -160,7 +129,7 @@ def as_rst(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: l
         lines[place] = "".join(words)
 
 
-# What axe finds wrong with the theme's pages → what says it to a screen reader, and to who has no mouse.
+# Parts of the theme that axe reports → replacements for screen readers and keyboards.
 ACCESSIBLE = {
     '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
     '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="The site">',
@@ -174,13 +143,13 @@ ACCESSIBLE = {
 }
 
 
-# On a phone the first page shows the phone's picture: of the desktop's, nothing could be read.
+# On a phone, the first page shows the picture for phones, because the text in the other picture is too small.
 FIRST_PICTURE = re.compile(r'(?<!-phone\.png">)<img [^>]*src="_images/([\w-]+)-desktop\.png"[^>]*>')
 ON_A_PHONE = r'<picture><source media="(max-width: 600px)" srcset="_images/\1-phone.png">\g<0></picture>'
 
 
 def accessible(app: Sphinx, exception: Exception | None) -> None:
-    """Mend the pages as they were written; a second time changes nothing."""
+    """Replace parts of the pages that were written. Running this function again changes nothing."""
     for path in Path(app.outdir).rglob("*.html") if exception is None else ():
         text = path.read_text("utf-8")
         mended = text
@@ -193,8 +162,7 @@ def accessible(app: Sphinx, exception: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    """Join the hooks to Sphinx's events."""
+    """Connect the functions to the events of Sphinx."""
     app.connect("source-read", complete)
-    app.connect("autodoc-process-docstring", spaced, priority=100)  # before napoleon
     app.connect("autodoc-process-docstring", as_rst, priority=900)  # after napoleon
     app.connect("build-finished", accessible)
