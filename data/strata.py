@@ -272,6 +272,6 @@ class Strata:
 def _words(column: Column, value: Value) -> str:
     """Return the label of a value, with the label of its column if it is not clear without it."""
     name, words = column.label or column.name, column.words(value)
-    if value not in dict(column.labels) and words.casefold() not in ANSWERS:
-        return f"{name} {words}"
-    return f"{name}: {words}" if words.casefold() in ANSWERS else words
+    if words.casefold() in ANSWERS:
+        return f"{name}: {words}"
+    return words if value in dict(column.labels) else f"{name} {words}"

@@ -143,3 +143,29 @@ def _is_number(value: Any) -> bool:
 def _check_delta(delta: float) -> None:
     if not _is_number(delta) or not 0 < delta < 1:
         raise InputError(f"delta must lie strictly between 0 and 1, not {delta!r}")
+
+
+def round_up(x: float, digits: int = 3) -> float:
+    """Round a bound up, so that no printed cost is too low.
+
+    Parameters
+    ----------
+    x : float
+        The bound. If it is not positive and finite, it is returned unchanged.
+    digits : int, default=3
+        The number of significant digits.
+
+    Returns
+    -------
+    float
+        The rounded bound.
+
+    Examples
+    --------
+    >>> round_up(1.4401), round_up(math.e), round_up(22026.5), round_up(1.234567, 5)
+    (1.45, 2.72, 22100.0, 1.2346)
+    """
+    if not 0 < x < math.inf:
+        return x
+    step = 10.0 ** (math.floor(math.log10(x)) + 1 - digits)
+    return float(f"{math.ceil(x / step - 1e-9) * step:.{digits}g}")

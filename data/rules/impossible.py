@@ -254,11 +254,11 @@ def _meant(column: Column, value: Any, said: str) -> list[int | Range]:
     need(out, kind, "is neither a value nor a text")
     if value in place:
         return [place[value]]
-    with_labels = _worded(column, value)
-    if with_labels or not column.numeric:
+    labelled = _worded(column, value)
+    if labelled or not column.numeric:
         shown = [*map(column.words, keys[:12]), *["…"] * (len(keys) > 12)]
-        need(out, with_labels, f"is not a value of {column.name!r}; it has {', '.join(shown)}")
-        return [*with_labels]
+        need(out, labelled, f"is not a value of {column.name!r}; it has {', '.join(shown)}")
+        return [*labelled]
     need(
         out, isinstance(value, str), f"is not one of its {column.bins} bins; write ranges of numbers in quotes: {FORMS}"
     )

@@ -19,10 +19,10 @@ from equistrata.eval.report.words import (
     price,
     rate,
     ratio,
-    round_up,
     several,
 )
 from equistrata.eval.scores.tables import ALL_ROWS
+from equistrata.privacy.conversion import round_up
 
 PAPERS = (
     "Parity error, maximum disparity and the error of the means are computed from codes. For columns without an order, "

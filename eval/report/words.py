@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from equistrata.data.strata import MIN_SHARE
 from equistrata.eval.report.group_errors import ReportedNumber, judged, may_be_largest
 from equistrata.eval.scores.tables import ALL_ROWS
+from equistrata.privacy.conversion import round_up
 
 GROUPS_NAMED = 3  # the largest number of groups that are named in one sentence
 MOST_EXPONENT = 13.8  # the largest ε with a factor below a million; larger factors are not informative
@@ -54,18 +55,6 @@ def price(x: float) -> str:
     ('1e-9', '0.5')
     """
     return f"{x:g}".replace("e-0", "e-").replace("e+0", "e")
-
-
-def round_up(x: float, digits: int = 3) -> float:
-    """Round a bound up, so that no printed cost is too low.
-
-    >>> round_up(1.4401), round_up(math.e), round_up(22026.5), round_up(1.234567, 5)
-    (1.45, 2.72, 22100.0, 1.2346)
-    """
-    if not 0 < x < math.inf:
-        return x
-    step = 10.0 ** (math.floor(math.log10(x)) + 1 - digits)
-    return float(f"{math.ceil(x / step - 1e-9) * step:.{digits}g}")
 
 
 def odds_change(epsilon: float, delta: float, odds_on: str) -> str:

@@ -15,9 +15,9 @@ from typing import Any
 
 from equistrata.data.texts.manifest import is_release_file
 from equistrata.errors import InputError
-from equistrata.eval.report.words import round_up
 from equistrata.flows.release.card.groups import all_thresholds, group_table, unit_of
 from equistrata.privacy.budget import Rho
+from equistrata.privacy.conversion import round_up
 
 CARDS = {"card.json", "card.md"}
 

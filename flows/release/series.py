@@ -28,7 +28,7 @@ from equistrata.synth.series.state import STATE, State, alike
 
 _OPENED = ("sigma", "least", "delta", "drawn")  # the values of an open column that determine the price of groups
 
-LedgerCheck = tuple[str, str]  # the identity of a ledger and the name of a data set
+AccountKey = tuple[str, str]  # the identity of a ledger and the name of a data set
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class FormerRelease:
     schema: Schema
     state: State | None
     folder: Path
-    books: LedgerCheck
+    books: AccountKey
     opened: tuple[Mapping[str, float], ...] = ()
 
     @classmethod
@@ -292,7 +292,7 @@ def _whole(charges: Sequence[Charge], release: str) -> bool:
     return bool(outcomes) and all(outcome == "committed" for outcome in outcomes)
 
 
-def _former(config: ReleaseConfig, series: Series, wanted: str, books: LedgerCheck) -> FormerRelease:
+def _former(config: ReleaseConfig, series: Series, wanted: str, books: AccountKey) -> FormerRelease:
     if config.former is not None:
         found = FormerRelease.open(Path(config.former), series.name)
         if found.release != wanted:
@@ -315,7 +315,7 @@ def _former(config: ReleaseConfig, series: Series, wanted: str, books: LedgerChe
     )
 
 
-def folders_of(place: Path, series: str, books: LedgerCheck | None = None) -> dict[str, Path]:
+def folders_of(place: Path, series: str, books: AccountKey | None = None) -> dict[str, Path]:
     """Return the folders of the releases of a series, by their ids in the ledger.
 
     Parameters

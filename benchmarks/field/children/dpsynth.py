@@ -1,5 +1,6 @@
 """SWIFT, AIM and MST of google/dpsynth for discrete columns, with their default settings."""
 
+from functools import partial
 from importlib.metadata import version
 
 
@@ -24,16 +25,4 @@ def fit(name, rows, settings):
     return np.column_stack([drawn[name] for name in names])
 
 
-def fit_swift(rows, settings):
-    return fit("SWIFT", rows, settings)
-
-
-def fit_aim(rows, settings):
-    return fit("AIM", rows, settings)
-
-
-def fit_mst(rows, settings):
-    return fit("MST", rows, settings)
-
-
-FITS = {"swift": fit_swift, "aim": fit_aim, "mst": fit_mst}
+FITS = {"swift": partial(fit, "SWIFT"), "aim": partial(fit, "AIM"), "mst": partial(fit, "MST")}

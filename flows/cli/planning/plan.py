@@ -94,7 +94,7 @@ def planned(settings: PlanSettings) -> dict[str, Any]:
                 "setting out"
             )
     schema = Schema.load(settings.schema_ or "acs_means")
-    at_most = schema.unit.at_most if settings.at_most is None else settings.at_most
+    at_most = settings.rows_of_unit(schema)
     _check_strata(settings, schema)
     strata = Strata.over(schema, settings.strata)
     if settings.column in strata.columns:

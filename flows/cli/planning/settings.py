@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from equistrata.data.units.unit import MOST_ROWS, Neighbours, Weights
 from equistrata.flows.config.settings import Flag, Names, Settings, Texts, setting
 from equistrata.synth.names import Ours
+
+if TYPE_CHECKING:
+    from equistrata.data.schema import Schema
 
 TAIL = 0.007  # the share of rows in each tail that the prior of clips expects at about 1,000 rows: half of .05/ln 50
 
@@ -85,3 +88,7 @@ class PlanSettings(Settings):
         "rows are bell-shaped.",
     )
     as_json: Flag = setting(False, "Print JSON.", alias="json")
+
+    def rows_of_unit(self, schema: Schema) -> int:
+        """Return the largest number of rows of a unit, which is given by the settings or declared by the schema."""
+        return schema.unit.at_most if self.at_most is None else self.at_most

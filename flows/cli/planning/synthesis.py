@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from equistrata.errors import InputError
-from equistrata.eval.report.words import round_up
 from equistrata.flows.cli.console import out, table
+from equistrata.privacy.conversion import round_up
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -65,8 +65,8 @@ def synthesis_document(
 
     assert settings.synthesizer is not None
     epsilon, delta, part = settings.epsilon, settings.delta, settings.part
-    at_most = strata.schema.unit.at_most if settings.at_most is None else settings.at_most
-    relation, unit_sizes = settings.relation, unit_sizes_of(settings.unit_sizes)
+    at_most, relation = settings.rows_of_unit(strata.schema), settings.relation
+    unit_sizes = unit_sizes_of(settings.unit_sizes)
     if not DEFAULT_COUNT_SHARE < part <= 1:
         raise InputError(f"setting 'part' is {part:g}, but must be above {DEFAULT_COUNT_SHARE} and at most 1")
     total = Rho.from_epsilon_delta(epsilon, delta)
